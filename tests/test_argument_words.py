@@ -127,3 +127,16 @@ def test_a_step_that_issues_with_another_operation() -> None:
     value = loop.metrics["loop.grid_stride"].value
     assert isinstance(value, dict)
     assert value["by_grid"] is True
+
+
+def test_a_comparison_of_the_size_leaves_it_where_it_is() -> None:
+    text = TEXT.format(
+        arch="gfx90a",
+        code=LOOPS.format(step="v_add_u32_e32 v0, s6, v0").replace(
+            ".Lfirst:", "s_cmp_eq_u32 s6, 1\n.Lfirst:", 1
+        ),
+    )
+    (kernel,) = analyze_text(text, Context("k.s"))
+    value = kernel.loops[0].metrics["loop.grid_stride"].value
+    assert isinstance(value, dict)
+    assert value["by_grid"] is True

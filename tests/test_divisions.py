@@ -9,6 +9,7 @@ import pytest
 from emulated import KERNEL
 from kept_compiles import collect_kept
 from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.isa.dataflow.value_graph import Operation, operations
 from kinspect.inspector.metrics.divisions import expansion
 from kinspect.inspector.model import KernelReport, LoopReport
 from kinspect.inspector.pipeline.jobs import Request
@@ -84,6 +85,14 @@ def test_paired_instructions_are_counted_once(loops: dict[tuple[str, str], LoopR
     assert taken <= figure(loop, "count.valu")
 
 
+def _division(code: str, arch: str) -> Operation:
+    """The last step of the division in some code."""
+    function = parse_text(KERNEL.format(arch=arch, code=code), "k.s").kernels[0]
+    found = operations(function, function.instructions)
+    (division,) = (one for one in found if one.name.startswith("v_div_fixup"))
+    return division
+
+
 def test_a_pair_belongs_to_a_division_by_the_half_that_does() -> None:
     """Of 22 divisions in a loop of gfx1100 the other halves' operands led to 332 instructions."""
     text = (
@@ -94,12 +103,9 @@ def test_a_pair_belongs_to_a_division_by_the_half_that_does() -> None:
         "v_div_fmas_f32 v3, v3, v4, v4\n"
         "v_div_fixup_f32 v2, v3, s7, v2\n"
     )
-    instructions = parse_text(KERNEL.format(arch="gfx1100", code=text), "k.s").kernels[0]
-    (end,) = (i for i in instructions.instructions if i.op.name.startswith("v_div_fixup"))
-    first = end.index - 5
-    assert expansion(instructions.instructions[: end.index + 1]) == {
-        first, first + 2, first + 3, first + 4, first + 5,
-    }  # fmt: skip
+    division = _division(text, "gfx1100")
+    first = division.inst.index - 5
+    assert expansion(division) == {first, first + 2, first + 3, first + 4, first + 5}
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
@@ -164,11 +170,21 @@ def test_a_division_of_halves_ends_at_its_operands() -> None:
         "v_cvt_f16_f32_e32 v1.h, v12\n"
         "v_div_fixup_f16 v3.l, v1.l, v3.l, v5.l\n"
     )
-    instructions = parse_text(KERNEL.format(arch="gfx1201", code=text), "k.s").kernels[0]
-    (end,) = (i for i in instructions.instructions if i.op.name.startswith("v_div_fixup"))
-    start = end.index - 17
-    steps = expansion(instructions.instructions[: end.index + 1])
-    assert {index - start for index in steps} == {3, 5, 7, 9, 10, 11, 12, 13, 14, 15, 17}
+    division = _division(text, "gfx1201")
+    start = division.inst.index - 17
+    assert {index - start for index in expansion(division)} == {
+        3,
+        5,
+        7,
+        9,
+        10,
+        11,
+        12,
+        13,
+        14,
+        15,
+        17,
+    }
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])

@@ -14,12 +14,11 @@ gfx1100: float32 throughout saved 5 to 8 vector instructions for each element.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
-from ..isa.dataflow.operands import operand_texts
+from ..isa.dataflow.value_graph import Operation, graph_of
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
 from .loop_shape import position_of
@@ -55,11 +54,8 @@ CONVERSION_SPECS: Final = (
     ),
 )
 
-_ADDS: Final = "v_add3_u32"
+_ADDS: Final = ("v_add3_u32",)
 _TAKES_BIT: Final = ("v_bfe_u32", "v_and_b32_sdwa")
-_LOWEST_BIT: Final = re.compile(
-    r"v_bfe_u32(?:_e64)? .*, *16, *1|v_and_b32_sdwa .* src0_sel:WORD_1 .*"
-)
 _WRITES: Final = frozenset(("atomic", "global_store", "lds_write"))
 _BITS: Final = 16
 _WRITTEN_OUT, _CONVERTED = 5, 2
@@ -79,37 +75,45 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
         hot: ids of its hot loops.
     """
     arch = subject.machine.arch if subject.machine is not None else None
-    note = ""
-    if arch is None:
-        note = "the target is not known"
-    elif arch in _COMPUTING:
-        note = f"{arch} computes in bfloat16"
-    if note:
+    if arch is None or arch in _COMPUTING:
+        note = "the target is not known" if arch is None else f"{arch} computes in bfloat16"
         yield Metric(_ROUNDED, None, "mapping", "estimated", note)
         return
-    code = subject.function.instructions
+    function = subject.function
     regions: list[Sequence[Instruction]] = []
     rounded: list[Rounding] = []
     if subject.ttgir is not None:
         from ..ttgir.roundings import roundings  # only kernels with a TTGIR need it
 
         rounded = roundings(subject.ttgir)
-    if hot and (rounded or any(inst.mnemonic.startswith(_ADDS) for inst in code)):
-        code_of = own_instructions(subject.function)
-        regions = [code_of[loop.id] for loop in subject.function.loops if loop.id in hot]
-    candidates = [
-        _region(subject, region, _within(subject, rounded, region) if regions else rounded)
-        if rounded
-        else _region_of_code(subject, region)
-        for region in regions or [code]
-    ]
-    value = max(candidates, key=lambda item: item[0])[1]
+    if hot and (rounded or any(i.mnemonic.startswith(_ADDS) for i in function.instructions)):
+        code_of = own_instructions(function)
+        regions = [code_of[loop.id] for loop in function.loops if loop.id in hot]
+    values: list[tuple[float, dict[str, Scalar]]] = []
+    for region in regions or [function.instructions]:
+        here = _within(subject, rounded, region) if regions else rounded
+        told = _by_ttgir(arch, here) if rounded else _by_code(subject, region)
+        elements, instructions, at = told
+        valu = vector_instructions(region)
+        value: dict[str, Scalar] = {"elements": elements, "instructions": instructions}
+        values.append((instructions / max(1, valu), value | {"valu": valu, "at": at}))
+    _, value = max(values, key=lambda item: item[0])
     yield Metric(_ROUNDED, value, "mapping", "estimated")
 
 
-def _region_of_code(
-    subject: Subject, region: Sequence[Instruction]
-) -> tuple[float, dict[str, Scalar]]:
+def _by_ttgir(arch: str, rounded: Sequence[Rounding]) -> tuple[int, int, str | None]:
+    """Elements that a lane rounds, the vector instructions of that, and the line that has most."""
+    instructions = sum(
+        r.elements
+        * (_CONVERTED if arch in _CONVERTING and r.op.name not in _EXPANDED else _WRITTEN_OUT)
+        for r in rounded
+    )
+    most = max(rounded, key=lambda r: r.elements, default=None)
+    at = op_line(most.op) if most is not None else None
+    return sum(r.elements for r in rounded), instructions, at
+
+
+def _by_code(subject: Subject, region: Sequence[Instruction]) -> tuple[int, int, str | None]:
     """The same by the code alone: without a TTGIR, or where its tensors have none of these.
 
     (A sum over a tensor of bfloat16 rounds in the region of its reduction.)
@@ -117,19 +121,15 @@ def _region_of_code(
     What the region stores, to LDS as well, may be rounded for that, and what it multiplies on the
     matrix unit for that; all other roundings feed arithmetic.
     """
-    places: Counter[str | None] = Counter()
-    if not any(inst.cls in MATRIX_CLASSES for inst in region):
-        places.update(source_line(inst.loc) for inst in _written_out(region))
+    if any(inst.cls in MATRIX_CLASSES for inst in region):
+        return 0, 0, None
+    sums = _written_out(subject, [inst.index for inst in region])
     stored = sum(access_bits(inst.op, inst.operands) or 0 for inst in region if inst.cls in _WRITES)
-    elements = max(places.total() - stored // _BITS, 0)
-    vector = vector_instructions(region)
-    value: dict[str, Scalar] = {
-        "elements": elements,
-        "instructions": _WRITTEN_OUT * elements,
-        "valu": vector,
-        "at": places.most_common(1)[0][0] if elements else None,
-    }
-    return _WRITTEN_OUT * elements / max(1, vector), value
+    elements = len(sums) - stored // _BITS
+    if elements <= 0:
+        return 0, 0, None
+    places = Counter(source_line(inst.loc) for inst in sums)
+    return elements, _WRITTEN_OUT * elements, places.most_common(1)[0][0]
 
 
 def _within(
@@ -162,48 +162,28 @@ def _loops_around(subject: Subject, op: TtgirOp) -> int:
     return loops
 
 
-def _region(
-    subject: Subject, region: Sequence[Instruction], rounded: Sequence[Rounding]
-) -> tuple[float, dict[str, Scalar]]:
-    """The share of a region's vector instructions, and the metric's value."""
-    converts = subject.machine is not None and subject.machine.arch in _CONVERTING
-    instructions = sum(
-        r.elements * (_CONVERTED if converts and r.op.name not in _EXPANDED else _WRITTEN_OUT)
-        for r in rounded
-    )
-    vector = vector_instructions(region)
-    most = max(rounded, key=lambda r: r.elements, default=None)
-    value: dict[str, Scalar] = {
-        "elements": sum(r.elements for r in rounded),
-        "instructions": instructions,
-        "valu": vector,
-        "at": op_line(most.op) if most is not None else None,
-    }
-    return instructions / max(1, vector), value
-
-
 def conversions(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metric of `CONVERSION_SPECS` for a kernel or loop."""
-    code = [subject.function.instructions[index] for index in region.indices]
-    yield Metric(_CONVERSIONS, len(_written_out(code)), "conversions", "derived")
+    count = len(_written_out(subject, region.indices))
+    yield Metric(_CONVERSIONS, count, "conversions", "derived")
 
 
-def _written_out(code: Sequence[Instruction]) -> list[Instruction]:
+def _written_out(subject: Subject, region: Sequence[int]) -> list[Instruction]:
     """The sums of the conversions that are written out in some code, one of each."""
-    sums: list[Instruction] = []
-    lowest_bit_of: dict[str, str] = {}  # register -> the register whose bit 16 it holds
-    if not any(inst.mnemonic.startswith(_ADDS) for inst in code):
-        return sums
-    for inst in code:
-        takes_bit = inst.mnemonic.startswith(_TAKES_BIT)
-        if not (takes_bit or lowest_bit_of):
-            continue
-        destination, *sources = operand_texts(inst.operands)
-        if inst.mnemonic.startswith(_ADDS) and any(
-            lowest_bit_of.get(at) in sources for at in sources if at in lowest_bit_of
-        ):
-            sums.append(inst)
-        lowest_bit_of.pop(destination, None)
-        if takes_bit and _LOWEST_BIT.fullmatch(f"{inst.mnemonic} {inst.operands}") is not None:
-            lowest_bit_of[destination] = sources[0]
-    return sums
+    return [
+        operation.inst
+        for operation in graph_of(subject.function).operations(region, _ADDS, _TAKES_BIT)
+        if operation.name.startswith(_ADDS)
+        and any(
+            _is_lowest_bit(bit) and operation.reads(bit.sources[0])
+            for bit in operation.makers
+            if bit
+        )
+    ]
+
+
+def _is_lowest_bit(bit: Operation) -> bool:
+    """Whether an operation takes bit 16 of its source."""
+    if bit.name == "v_bfe_u32":
+        return [source.integer for source in bit.sources[1:]] == [16, 1]
+    return bit.name == "v_and_b32" and bit.parts.modifiers.get("src0_sel") == "WORD_1"

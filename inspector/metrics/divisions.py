@@ -15,124 +15,59 @@ value, as a row by its sum.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Final
 
-from ..isa.dataflow.operands import operand_texts
+from ..isa.dataflow.value_graph import Operation, graph_of
 from ..isa.graph.cfg import innermost_loops
-from ..isa.vector_halves import (
-    TWO_RESULTS,
-    WITHOUT_RESULT,
-    halves,
-    results,
-    written_registers,
-)
-from ..isa.waitflow.registers import (
-    FIRST_AGPR,
-    high_half,
-    low_half,
-    named,
-    named_halves,
-    split_destination,
-    unnamed_of,
-)
-from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
-from .mix import VALU_CLASSES
+from ..isa.vector_halves import written_registers
+from ..isa.waitflow.registers import named
+from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
+from .mix import vector_instructions
 from .subject import Subject, source_line
 
-_EXACT, _INVARIANT = "division.exact", "division.by_invariant"
-_INSTRUCTIONS, _SAVED, _AT = (
-    "division.instructions",
-    "division.by_invariant.instructions",
-    "division.at",
-)
-_ESTIMATES = "division.estimates"
-_DOUBLE = "division.double.instructions"
-_OUTSIDE = "division.outside"
+_EXACT, _INVARIANT, _AT = "division.exact", "division.by_invariant", "division.at"
+_INSTRUCTIONS, _SAVED = "division.instructions", "division.by_invariant.instructions"
+_DOUBLE, _ESTIMATES = "division.double.instructions", "division.estimates"
+_OUTSIDE: Final = "division.outside"
 
-SPECS = (
+_TEXTS: Final = {
+    _EXACT: "Vector divisions of one iteration that are exact to the last bit: v_div_fixup",
+    _INSTRUCTIONS: "Vector instructions that those divisions take",
+    _INVARIANT: "Those divisions whose divisor no instruction of the loop changes",
+    _SAVED: "Vector instructions that the divisions by an unchanged divisor take beyond one "
+    "multiplication each",
+    _ESTIMATES: "The estimates by v_rcp that shorter forms of those divisions need as well, one "
+    "for each different divisor: how many (`divisors`)",
+    _DOUBLE: "Vector instructions that the exact divisions in float64 take, which have no shorter "
+    "form",
+    _AT: "Source line of the first such division, by an unchanged divisor if there is one",
+    _OUTSIDE: "Such divisions outside of hot loops, without those of source lines that divide in "
+    "a hot loop, too (`copies`): how many (`exact`), vector `instructions` that they take of the "
+    "`valu` there (`double`: those in float64), `at` the line of the first; `shared`: of these, "
+    "the ones whose divisor other elements of the lane are divided by as well (`divisors` of "
+    "them), the vector instructions that one reciprocal for each divisor would save (`saved`), and "
+    "`shared_at` which line",
+}
+_UNITS: Final = {_ESTIMATES: "mapping", _AT: "", _OUTSIDE: "mapping"}
+
+SPECS = tuple(
     MetricSpec(
-        _EXACT,
-        "instructions",
+        name,
+        _UNITS.get(name, "instructions"),
         "derived",
-        "loop",
-        "Vector divisions of one iteration that are exact to the last bit: v_div_fixup",
-    ),
-    MetricSpec(
-        _INSTRUCTIONS,
-        "instructions",
-        "derived",
-        "loop",
-        "Vector instructions that those divisions take",
-    ),
-    MetricSpec(
-        _INVARIANT,
-        "instructions",
-        "derived",
-        "loop",
-        "Those divisions whose divisor no instruction of the loop changes",
-    ),
-    MetricSpec(
-        _SAVED,
-        "instructions",
-        "derived",
-        "loop",
-        "Vector instructions that the divisions by an unchanged divisor take beyond one "
-        "multiplication each",
-    ),
-    MetricSpec(
-        _ESTIMATES,
-        "mapping",
-        "derived",
-        "loop",
-        "The estimates by v_rcp that shorter forms of those divisions need as well, one for each "
-        "different divisor: how many (`divisors`)",
-    ),
-    MetricSpec(
-        _DOUBLE,
-        "instructions",
-        "derived",
-        "loop",
-        "Vector instructions that the exact divisions in float64 take, which have no shorter form",
-    ),
-    MetricSpec(
-        _AT,
-        "",
-        "derived",
-        "loop",
-        "Source line of the first such division, by an unchanged divisor if there is one",
-    ),
-    MetricSpec(
-        _OUTSIDE,
-        "mapping",
-        "derived",
-        "kernel",
-        "Such divisions outside of hot loops, without those of source lines that divide in a hot "
-        "loop, too (`copies`): how many (`exact`), vector `instructions` that they take of the "
-        "`valu` there (`double`: those in float64), `at` the line of the first; `shared`: of "
-        "these, the ones whose divisor other elements of the lane are divided by as well "
-        "(`divisors` of them), the vector instructions that one reciprocal for each divisor would "
-        "save (`saved`), and `shared_at` which line",
-    ),
+        "kernel" if name == _OUTSIDE else "loop",
+        text,
+    )
+    for name, text in _TEXTS.items()
 )
 
-_LAST_STEP = "v_div_fixup"
-_LAST_STEP_OF_64_BITS = "v_div_fixup_f64"
-_STEP = re.compile(
-    r"v_(?:dual_)?(?:pk_)?(?:div_|rcp_|fma|mad|mul_f|mul_legacy_f|cvt_|sub_f)|s_mov_b"
+_LAST_STEP: Final = ("v_div_fixup",)
+_LAST_STEP_OF_64_BITS: Final = "v_div_fixup_f64"
+_STEPS: Final = (
+    *("v_div_", "v_rcp_", "v_s_rcp_", "v_fma", "v_mad", "v_mac", "v_mul_f", "v_mul_legacy_f"),
+    *("v_cvt_", "v_sub_f", "v_add_f32", "v_and_b32"),
 )
-"""Instructions of an expansion; `s_mov` copies the second of two masks into VCC."""
-_ADDS_TO_RESULT = re.compile(r"v_(?:dual_)?(?:pk_)?(?:fmac|mac|dot\d?c)")
-_OF_FLOAT16 = re.compile(r"v_div_fixup_(?:legacy_)?f16")
-_FLOAT16_STEP = re.compile(
-    r"v_(?:dual_)?(?:s_rcp_f32|rcp_f32|mul_f32|fma_f32|fmac_f32|mad_f32|mac_f32|add_f32|and_b32"
-    r"|fma_mix_f32|mad_mix_f32|cvt_f32_f16)"
-)
-_FROM_FLOAT16 = re.compile(r"v_(?:fma|mad)_mix_f32")
-_IS_FLOAT16 = re.compile(r"op_sel_hi:\[([01]),([01]),([01])\]")
-"""Which sources of a mixed operation are float16; none where nothing is stated."""
-_TO_FLOAT32, _TO_FLOAT16 = "v_cvt_f32_f16", "v_cvt_f16_f32"
 
 
 def loop_metrics(
@@ -140,55 +75,45 @@ def loop_metrics(
 ) -> dict[str, dict[str, Metric]]:
     """Loop id -> its metrics by name."""
     return {
-        loop.id: {metric.name: metric for metric in _of_loop(subject, loop, instructions)}
+        loop.id: {
+            name: Metric(name, value, _UNITS.get(name, "instructions"), "derived")
+            for name, value in _of_loop(subject, loop, instructions_of[loop.id]).items()
+        }
         for loop in subject.function.loops
-        for instructions in (instructions_of[loop.id],)
     }
 
 
-def _of_loop(subject: Subject, loop: Loop, instructions: Sequence[Instruction]) -> Iterator[Metric]:
-    """The metrics of one loop."""
+def _of_loop(
+    subject: Subject, loop: Loop, instructions: Sequence[Instruction]
+) -> Mapping[str, Scalar | Mapping[str, Scalar]]:
+    """The values of one loop's metrics."""
+    groups = _by_divisor(subject, [inst.index for inst in instructions])
+    divisions = sorted((one for group in groups for one in group), key=_index)
+    invariant = _by_unchanged(subject, loop, divisions) if divisions else []
+    of_64_bits = [one for one in divisions if one.name == _LAST_STEP_OF_64_BITS]
+    values: dict[str, Scalar | Mapping[str, Scalar]] = {
+        _EXACT: len(divisions),
+        _INSTRUCTIONS: len(_steps(divisions)),
+        _INVARIANT: len(invariant),
+        _SAVED: max(len(_steps(invariant)) - len(invariant), 0),
+        _DOUBLE: len(_steps(of_64_bits)),
+        _ESTIMATES: {"divisors": len(groups)},
+    }
+    return values | ({_AT: _line(invariant or divisions)} if divisions else {})
+
+
+def _by_unchanged(
+    subject: Subject, loop: Loop, divisions: Sequence[Operation]
+) -> Sequence[Operation]:
+    """The divisions by what no instruction of a loop changes."""
     function = subject.function
-    divisions = [inst for inst in instructions if inst.op.name.startswith(_LAST_STEP)]
-    all_steps: set[int] = set()
-    invariant: list[Instruction] = []
-    invariant_steps: set[int] = set()
-    double_steps: set[int] = set()
-    divisors = 0
-    if divisions:
-        changed = {
-            register
-            for number in loop.blocks
-            for inst in function.instructions[
-                function.blocks[number].start : function.blocks[number].stop
-            ]
-            for register in written_registers(inst)
-        }
-        blocks = [function.blocks[number] for number in loop.blocks]
-        for division in divisions:
-            block = next(b for b in blocks if b.start <= division.index < b.stop)
-            steps = expansion(function.instructions[block.start : division.index + 1])
-            all_steps |= steps
-            if division.op.name.startswith(_LAST_STEP_OF_64_BITS):
-                double_steps |= steps
-            _, divisor, _ = _sources(division)
-            if changed.isdisjoint(named(divisor)):
-                invariant.append(division)
-                invariant_steps |= steps
-        own = {inst.index for inst in divisions}
-        divisors = sum(
-            not own.isdisjoint(inst.index for inst in group)
-            for block in blocks
-            for group in _by_divisor(function.instructions[block.start : block.stop])
-        )
-    yield Metric(_EXACT, len(divisions), "instructions", "derived")
-    yield Metric(_INSTRUCTIONS, len(all_steps), "instructions", "derived")
-    yield Metric(_INVARIANT, len(invariant), "instructions", "derived")
-    yield Metric(_SAVED, max(len(invariant_steps) - len(invariant), 0), "instructions", "derived")
-    yield Metric(_DOUBLE, len(double_steps), "instructions", "derived")
-    yield Metric(_ESTIMATES, {"divisors": divisors}, "mapping", "derived")
-    if divisions:
-        yield Metric(_AT, source_line((invariant or divisions)[0].loc), "", "derived")
+    changed = {
+        register
+        for block in (function.blocks[number] for number in loop.blocks)
+        for inst in function.instructions[block.start : block.stop]
+        for register in written_registers(inst)
+    }
+    return [one for one in divisions if changed.isdisjoint(named(one.sources[1].text))]
 
 
 def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
@@ -203,186 +128,69 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
         yield Metric(_OUTSIDE, None, "mapping", "derived", "no code was read")
         return
     owner = innermost_loops(function)
-    told = _lines_in(subject.function, owner, hot)
-    divisions: list[Instruction] = []
-    steps: set[int] = set()
-    double: set[int] = set()
-    shared: list[Instruction] = []
-    divisors = saved = valu = copies = 0
+    inside: list[Instruction] = []
+    outside: list[Instruction] = []
     for block in function.blocks:
         loop = owner.get(block.index)
-        if loop is not None and loop.id in hot:
-            continue
-        code = function.instructions[block.start : block.stop]
-        valu += sum(inst.cls in VALU_CLASSES for inst in code)
-        for group in _by_divisor(code):
-            if {source_line(inst.loc) for inst in group} <= told:
-                copies += len(group)
-                continue
-            steps_of = [expansion(code[: inst.index - block.start + 1]) for inst in group]
-            divisions += group
-            of_group = set().union(*steps_of)
-            steps |= of_group
-            if group[0].op.name.startswith(_LAST_STEP_OF_64_BITS):
-                double |= of_group
-            if len(group) > 1:
-                shared += group
-                divisors += 1
-                saved += max(len(of_group) - min(map(len, steps_of)) - len(group), 0)
-    first = min(divisions, key=lambda inst: inst.index, default=None)
-    first_shared = min(shared, key=lambda inst: inst.index, default=None)
+        part = inside if loop is not None and loop.id in hot else outside
+        part += function.instructions[block.start : block.stop]
+    # Copies are of iterations that the compiler has peeled off, or left over: they have one cure.
+    told = {source_line(inst.loc) for inst in inside if inst.op.name.startswith(_LAST_STEP)}
+    told -= {None}
+    found = _by_divisor(subject, [inst.index for inst in outside])
+    groups = [group for group in found if not {_line([one]) for one in group} <= told]
+    shared = [group for group in groups if len(group) > 1]
+    divisions = [one for group in groups for one in group]
+    of_64_bits = [one for one in divisions if one.name == _LAST_STEP_OF_64_BITS]
     value: dict[str, Scalar] = {
         "exact": len(divisions),
-        "copies": copies,
-        "instructions": len(steps),
-        "double": len(double),
-        "valu": valu,
-        "at": source_line(first.loc) if first is not None else None,
-        "shared": len(shared),
-        "divisors": divisors,
-        "saved": saved,
-        "shared_at": source_line(first_shared.loc) if first_shared is not None else None,
+        "copies": sum(map(len, found)) - len(divisions),
+        "instructions": len(_steps(divisions)),
+        "double": len(_steps(of_64_bits)),
+        "valu": vector_instructions(outside),
+        "at": _line(divisions),
+        "shared": sum(map(len, shared)),
+        "divisors": len(shared),
+        "saved": sum(map(_saved_by_reciprocal, shared)),
+        "shared_at": _line([one for group in shared for one in group]),
     }
     yield Metric(_OUTSIDE, value, "mapping", "derived")
 
 
-def _lines_in(function: Function, owner: Mapping[int, Loop], hot: Set[str]) -> set[str | None]:
-    """The source lines of divisions in hot loops, whose copies outside have the same cure.
-
-    Such copies are iterations that the compiler has peeled off, or left over.
-    """
-    lines = {
-        source_line(inst.loc)
-        for block in function.blocks
-        if (loop := owner.get(block.index)) is not None and loop.id in hot
-        for inst in function.instructions[block.start : block.stop]
-        if inst.op.name.startswith(_LAST_STEP)
-    }
-    return lines - {None}
-
-
-def _by_divisor(code: Sequence[Instruction]) -> list[list[Instruction]]:
-    """The divisions of a block, those by one value together."""
-    if not any(inst.op.name.startswith(_LAST_STEP) for inst in code):
-        return []
-    writes: Counter[int] = Counter()
-    groups: dict[tuple[str, tuple[int, ...]], list[Instruction]] = {}
-    for inst in code:
-        if inst.op.name.startswith(_LAST_STEP):
-            _, divisor, _ = _sources(inst)
-            version = tuple(writes[register] for register in named(divisor))
-            groups.setdefault((divisor, version), []).append(inst)
-        writes.update(written_registers(inst))
+def _by_divisor(subject: Subject, region: Sequence[int]) -> list[list[Operation]]:
+    """The divisions of a region, those of a block by one value together."""
+    groups: dict[object, list[Operation]] = {}
+    for number, block in enumerate(graph_of(subject.function).blocks(region, _LAST_STEP)):
+        for operation in block:
+            if operation.name.startswith(_LAST_STEP) and len(operation.sources) > 2:
+                divisor = number, operation.makers[1], operation.sources[1].text
+                groups.setdefault(divisor, []).append(operation)
     return list(groups.values())
 
 
-def _sources(division: Instruction) -> tuple[str, str, str]:
-    """Quotient, divisor and dividend of a `v_div_fixup`."""
-    operands = operand_texts(division.operands)
-    _, quotient, divisor, dividend = [*operands, "", "", ""][:4]  # damaged text may have fewer
-    return quotient, divisor, dividend
+def _saved_by_reciprocal(group: Sequence[Operation]) -> int:
+    """Instructions that multiplications by one reciprocal take less than some divisions."""
+    estimate = min(len(expansion(division)) for division in group)
+    return max(len(_steps(group)) - estimate - len(group), 0)
 
 
-def expansion(code: Sequence[Instruction]) -> set[int]:
-    """Indices of the vector instructions that one division consists of.
+def expansion(division: Operation) -> set[int]:
+    """Indices of the instructions that one division consists of, by its `v_div_fixup`.
 
-    Args:
-        code: the part of a block that ends with the division's `v_div_fixup`.
+    Its way back ends at divisor and dividend, which the last step reads, too.
     """
-    *earlier, division = code
-    if _OF_FLOAT16.match(division.op.name):
-        return _expansion_of_float16(earlier, division)
-    quotient, divisor, dividend = _sources(division)
-    operands = {*named(divisor), *named(dividend)}
-    needed_registers = set(named(quotient)) - operands
-    steps = {division.index}
-    for inst in reversed(earlier):
-        if not needed_registers:
-            break
-        if inst.cls in WITHOUT_RESULT:
-            continue
-        inputs: set[int] = set()
-        for name, text in halves(inst):
-            written = results(name, text)
-            if needed_registers.isdisjoint(written):
-                continue
-            needed_registers -= written
-            if _STEP.match(name) is None:
-                continue
-            if name.startswith("v_"):
-                steps.add(inst.index)
-            inputs |= (_read_registers(name, text) | set(unnamed_of(name))) - operands
-        needed_registers |= inputs
-    return steps
+    parts = division.made_of(_STEPS, {*division.makers[1:]})
+    return {part.inst.index for part in parts}
 
 
-def _expansion_of_float16(earlier: Sequence[Instruction], division: Instruction) -> set[int]:
-    """Indices of the vector instructions of a division in float16, which ends with `division`.
-
-    Its way back ends where values are float16: at conversions of them, and at those sources of
-    mixed operations. These may be halves of registers that also hold what another division needs.
-    """
-    needed = _halves_of(_sources(division)[0])
-    rounded = False
-    steps = {division.index}
-    for inst in reversed(earlier):
-        if not needed:
-            break
-        if inst.cls in WITHOUT_RESULT:
-            continue
-        inputs: set[int] = set()
-        for name, text in halves(inst):
-            result, sources = split_destination(text)
-            written = _halves_of(result)
-            if needed.isdisjoint(written):
-                continue
-            needed -= written
-            if not rounded:
-                if not name.startswith(_TO_FLOAT16):
-                    return steps
-                rounded = True
-            elif not _FLOAT16_STEP.match(name):
-                continue
-            steps.add(inst.index)
-            if name.startswith(_TO_FLOAT32):
-                continue
-            if _FROM_FLOAT16.match(name):
-                sources = _float32_sources(sources)
-            elif _ADDS_TO_RESULT.match(name):
-                sources = text
-            inputs |= _halves_of(sources)
-        needed |= inputs
-    return steps
+def _steps(divisions: Sequence[Operation]) -> set[int]:
+    return set[int]().union(*map(expansion, divisions))
 
 
-def _float32_sources(sources: str) -> str:
-    """The sources of a mixed operation that are float32."""
-    stated = _IS_FLOAT16.search(sources)
-    bits = stated.groups() if stated else ("0", "0", "0")
-    return ",".join(
-        source
-        for source, is_float16 in zip(sources.split(","), bits, strict=False)
-        if is_float16 == "0"
-    )
+def _index(operation: Operation) -> int:
+    return operation.inst.index
 
 
-def _halves_of(operands: str) -> set[int]:
-    """The registers that operands name, VGPRs as their two halves."""
-    halves_named: set[int] = set()
-    for register in named_halves(operands):
-        if register < FIRST_AGPR:  # a VGPR
-            halves_named |= {low_half(register), high_half(register)}
-        else:
-            halves_named.add(register)
-    return halves_named
-
-
-def _read_registers(name: str, operands: str) -> set[int]:
-    """Registers that an operation reads."""
-    result, sources = split_destination(operands)
-    if TWO_RESULTS.match(name):
-        sources = split_destination(sources)[1]
-    registers = set(named(sources))
-    if _ADDS_TO_RESULT.match(name):
-        registers.update(named(result))
-    return registers
+def _line(divisions: Sequence[Operation]) -> str | None:
+    """The source line of the first of them."""
+    return source_line(min(divisions, key=_index).inst.loc) if divisions else None

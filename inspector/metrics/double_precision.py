@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Iterator, Set
 from typing import Final
 
-from ..isa.dataflow.operands import operand_texts
+from ..base.recent_results import kept_for_recent
+from ..isa.dataflow.value_graph import Operation, graph_of
 from ..isa.mnemonics import access_bits
-from ..isa.vector_halves import halves
-from ..isa.waitflow.registers import FIRST_SGPR, VCC, named
-from ..model import Function, Instruction, Metric, MetricSpec, Scalar
+from ..model import Function, Metric, MetricSpec, Scalar
 from .mix import VALU_CLASSES
 from .subject import Subject, Tally, source_line
 
@@ -36,43 +35,24 @@ SPECS = (
     ),
 )
 
-_WIDENS: Final = re.compile(r"v_cvt_f64_f32")
-_NARROWS: Final = re.compile(r"v_cvt_f32_f64")
 _ARITHMETIC: Final = re.compile(r"v_(?!cvt_)\w*_f64(?:_|$)")
-_MOVES: Final = re.compile(
-    r"(?:[vs]|v_dual)_mov_b(?:32|64)(?:_|$)|v_accvgpr_|v_read(?:first)?lane_"
-)
-_SELECTS: Final = re.compile(r"v_(?:dual_)?cndmask|s_cselect|v_pk_mov")
-"""A result's register is that of one of the operands' registers."""
 _LOADS: Final = frozenset(("global_load", "lds_read", "smem_load"))
 _STORES: Final = frozenset(("global_store", "lds_write", "atomic"))
-_LOADED: Final = -1
-"""Stands for the instruction that has written a register, where that is a load of 64 bits."""
 
 
 def doubles(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metric of `SPECS`."""
-    kinds: Counter[str] = Counter()
-    lines: Counter[str] = Counter()
     code = subject.function.instructions
-    places = list[int]()
-    for index in region.indices:
-        inst = code[index]
-        if inst.cls not in VALU_CLASSES or "f64" not in inst.op.name:
-            continue
-        kind = _kind_of(inst.op.name)
-        if kind is None:
-            continue
-        kinds[kind] += 1
-        places.append(index)
-        line = source_line(inst.loc)
-        if line is not None:
-            lines[line] += 1
-    of_memory = _of_memory(subject.function) if places else frozenset[int]()
+    wide = [code[i] for i in region.indices if "f64" in code[i].op.name]
+    kinds = {i.index: kind for i in wide if i.cls in VALU_CLASSES and (kind := _kind_of(i.op.name))}
+    lines = Counter(source_line(code[index].loc) for index in kinds)
+    del lines[None]
+    of_memory = _of_memory(subject.function) if kinds else frozenset[int]()
+    counts = Counter(kinds.values())
     value: dict[str, Scalar] = {
-        "instructions": kinds.total(),
-        **{kind: kinds[kind] for kind in ("arithmetic", "widened", "narrowed")},
-        "of_memory": sum(index in of_memory for index in places),
+        "instructions": len(kinds),
+        **{kind: counts[kind] for kind in ("arithmetic", "widened", "narrowed")},
+        "of_memory": len(kinds.keys() & of_memory),
         "at": max(lines, key=lambda line: lines[line], default=None),
     }
     yield Metric(_DOUBLES, value, "mapping", "derived")
@@ -80,68 +60,41 @@ def doubles(subject: Subject, region: Tally) -> Iterator[Metric]:
 
 def _kind_of(name: str) -> str | None:
     """The kind of an instruction; None for what is no float64 or converts other numbers."""
-    if _WIDENS.match(name):
+    if name.startswith("v_cvt_f64_f32"):
         return "widened"
-    if _NARROWS.match(name):
+    if name.startswith("v_cvt_f32_f64"):
         return "narrowed"
     return "arithmetic" if _ARITHMETIC.match(name) else None
 
 
+@kept_for_recent
 def _of_memory(function: Function) -> Set[int]:
     """Indices of float64 instructions that read a loaded number, or whose result is stored.
 
     Registers are followed in the order of the code, whatever its branches.
     """
     start = function.resources.wave_start
-    arguments = None
-    if start is not None and start.kernarg_ptr is not None:
-        arguments = FIRST_SGPR + start.kernarg_ptr
-    writers: dict[int, int] = {}
+    arguments = start.kernarg_ptr if start is not None else None
     places = set[int]()
-    for inst in function.instructions:
-        operands = [_registers(operand) for operand in operand_texts(inst.operands)]
-        if inst.cls in _STORES:
-            stored = [register for registers in operands for register in registers]
-            places.update(writers[r] for r in stored if writers.get(r, _LOADED) >= 0)
-            continue
-        kind = _kind_of(inst.op.name) if inst.cls in VALU_CLASSES else None
-        first = operands[0]
-        rest = [register for registers in operands[1:] for register in registers]
-        if kind in ("arithmetic", "narrowed"):
-            sources = first + rest if "fmac" in inst.op.name else rest
-            if any(writers.get(register) == _LOADED for register in sources):
-                places.add(inst.index)
-        _write(writers, inst, kind, is_argument=rest[:1] == [arguments])
+    for operation in graph_of(function).in_order:
+        if operation.inst.cls in _STORES:
+            made_of = {origin.inst.index: _kind_of(origin.name) for origin in operation.origins()}
+            places |= {
+                index for index, kind in made_of.items() if kind in ("arithmetic", "widened")
+            }
+        elif _kind_of(operation.name) in ("arithmetic", "narrowed") and any(
+            _is_loaded(origin, arguments) for origin in operation.origins()
+        ):
+            places.add(operation.inst.index)
     return places
 
 
-def _write(
-    writers: dict[int, int], inst: Instruction, kind: str | None, *, is_argument: bool
-) -> None:
-    """Notes what has written an instruction's results, as far as float64 is concerned."""
-    new: dict[int, int | None] = {}
-    for name, operands in halves(inst):
-        first, _, others = operands.partition(",")
-        results, sources = _registers(first), _registers(others)
-        if inst.cls in _LOADS and not is_argument:
-            is_wide = (access_bits(inst.op, inst.operands) or 0) >= 64
-            new |= dict.fromkeys(results, _LOADED if is_wide else None)
-        elif kind in ("arithmetic", "widened"):
-            new |= dict.fromkeys(results, inst.index)
-        elif _MOVES.match(name) and len(results) == len(sources):
-            new |= {to: writers.get(of) for to, of in zip(results, sources, strict=True)}
-        elif _SELECTS.match(name):
-            writer = next((writers[register] for register in sources if register in writers), None)
-            new |= dict.fromkeys(results, writer)
-        else:
-            new |= dict.fromkeys(results)
-    for register, writer in new.items():
-        if writer is None:
-            writers.pop(register, None)
-        else:
-            writers[register] = writer
-
-
-def _registers(operand: str) -> list[int]:
-    """The registers that an operand names, but for VCC, which holds no number."""
-    return [register for register in named(operand) if register not in VCC]
+def _is_loaded(operation: Operation, arguments: int | None) -> bool:
+    """Whether an operation loads 64 bits or more, but not of the kernel's arguments."""
+    inst, base = operation.inst, operation.sources[:1]
+    is_argument = base and base[0].kind == "sgpr" and base[0].first == arguments
+    return (
+        inst.cls in _LOADS
+        and not (is_argument and operation.argument is None)
+        and (access_bits(inst.op, inst.operands) or 0) >= 64
+    )

@@ -9,13 +9,18 @@ whole kernel.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
-from ..model import Function, Instruction, Metric, MetricSpec, Scalar
-from .block_values import Expansions
-from .elementary_functions import exponentials_and_logarithms, powers, square_roots
+from ..isa.dataflow.value_graph import ValueGraph, graph_of
+from ..model import Instruction, Metric, MetricSpec, Scalar
+from .elementary_functions import (
+    Expansion,
+    exponentials_and_logarithms,
+    powers,
+    square_roots,
+)
 from .integer_divisions import integer_divisions
 from .loop_shape import position_of
 from .mix import vector_instructions
@@ -30,43 +35,22 @@ _SHARED = (
     "of the first"
 )
 
-SPECS: Final = (
-    MetricSpec(
-        _DIVISION,
-        "mapping",
-        "derived",
-        "kernel",
-        "Vector divisions and remainders of integers by a divisor unknown to the compiler: how "
-        f"many (`count`, with the branches for operands of 32 bits of those of 64), {_SHARED}; "
-        "`least` of `saved` where all operands fit 32 bits; where hot loops have none: those "
-        "outside of them, beside the `loop_instructions` of an iteration of the longest (else 0)",
-    ),
-    MetricSpec(
-        _EXP_LOG,
-        "mapping",
-        "derived",
-        "kernel",
-        "Exponentials (`exponentials`) and natural logarithms (`logarithms`) of float32 that are "
-        f"computed with care for rounding, overflow or denormal numbers: {_SHARED}; the v_exp and "
-        "v_log instructions are not counted; `library`: libdevice's functions that they belong to, "
-        "and `short`: what is shorter in its language, in the order to try",
-    ),
-    MetricSpec(
-        _POWER,
-        "mapping",
-        "derived",
-        "kernel",
-        "Powers x**y that are computed by pow's full sequence (`count`), some of them in float64 "
-        f"(`double`): {_SHARED}",
-    ),
-    MetricSpec(
-        _SQUARE_ROOT,
-        "mapping",
-        "derived",
-        "kernel",
-        "Square roots of float32 that are exact to the last bit (`count`): "
-        f"{_SHARED}; the v_sqrt instructions are not counted",
-    ),
+_TEXTS: Final = {
+    _DIVISION: "Vector divisions and remainders of integers by a divisor unknown to the compiler: "
+    f"how many (`count`, with the branches for operands of 32 bits of those of 64), {_SHARED}; "
+    "`least` of `saved` where all operands fit 32 bits; where hot loops have none: those outside "
+    "of them, beside the `loop_instructions` of an iteration of the longest (else 0)",
+    _EXP_LOG: "Exponentials (`exponentials`) and natural logarithms (`logarithms`) of float32 that "
+    f"are computed with care for rounding, overflow or denormal numbers: {_SHARED}; the v_exp and "
+    "v_log instructions are not counted; `library`: libdevice's functions that they belong to, "
+    "and `short`: what is shorter in its language, in the order to try",
+    _POWER: "Powers x**y that are computed by pow's full sequence (`count`), some of them in "
+    f"float64 (`double`): {_SHARED}",
+    _SQUARE_ROOT: "Square roots of float32 that are exact to the last bit (`count`): "
+    f"{_SHARED}; the v_sqrt instructions are not counted",
+}
+SPECS: Final = tuple(
+    MetricSpec(name, "mapping", "derived", "kernel", text) for name, text in _TEXTS.items()
 )
 
 _LIBRARY_CALL: Final = "tt.extern_elementwise"
@@ -94,12 +78,14 @@ _OF_HIP: Final = (
     "instructions of a kernel became 343, with __expf 139)"
 )
 
-_FIND: Final[dict[str, Callable[[Function, Sequence[int]], Expansions]]] = {
-    _DIVISION: integer_divisions,
-    _EXP_LOG: exponentials_and_logarithms,
-    _POWER: powers,
-    _SQUARE_ROOT: square_roots,
+_Find = Callable[[ValueGraph, Sequence[int]], Iterable[Expansion]]
+_FIND: Final[Mapping[str, tuple[_Find, tuple[str, ...]]]] = {
+    _DIVISION: (integer_divisions, ("count", "least")),
+    _EXP_LOG: (exponentials_and_logarithms, ("exponentials", "logarithms")),
+    _POWER: (powers, ("count", "double")),
+    _SQUARE_ROOT: (square_roots, ("count",)),
 }
+"""Metric -> what finds the operations, and how many of which kind it tells."""
 
 
 def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
@@ -115,44 +101,53 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
             yield Metric(name, None, "mapping", "derived", "no code was read")
         return
     code_of = own_instructions(function)
-    regions: list[Sequence[Instruction]]
-    regions = [code_of[loop.id] for loop in function.loops if loop.id in hot]
-    hot_code = regions
-    longest = max(map(len, hot_code), default=0)
-    regions = regions or [function.instructions]
-    for name, find in _FIND.items():
-        candidates = [_region(subject, region, find) for region in regions]
-        saved, _, value = max(candidates, key=lambda item: Fraction(item[0], max(item[1], 1)))
+    hot_code: list[Sequence[Instruction]]
+    hot_code = [code_of[loop.id] for loop in function.loops if loop.id in hot]
+    regions = hot_code or [function.instructions]
+    for name in _FIND:
+        candidates = [_region(subject, name, region) for region in regions]
+        value = max(candidates, key=lambda found: Fraction(found["saved"], max(found["valu"], 1)))
         if name == _DIVISION:
             value["loop_instructions"] = 0
-            if hot_code and not saved:
+            if hot_code and not value["saved"]:
                 inside = {inst.index for region in hot_code for inst in region}
                 outside = [inst for inst in function.instructions if inst.index not in inside]
-                saved, _, before = _region(subject, outside, find)
-                if saved:
+                before = _region(subject, name, outside)
+                if before["saved"]:
+                    longest = max(map(len, hot_code))
                     value = {**before, "loop_instructions": longest}
         yield Metric(name, value, "mapping", "derived")
 
 
-def _region(
-    subject: Subject,
-    region: Sequence[Instruction],
-    find: Callable[[Function, Sequence[int]], Expansions],
-) -> tuple[int, int, dict[str, Scalar]]:
-    """Instructions saved in a region, its vector instructions, and the metric's value."""
-    expansions = find(subject.function, [inst.index for inst in region])
-    vector = vector_instructions(region)
-    first = min(expansions.results, key=lambda inst: inst.index, default=None)
-    value: dict[str, Scalar] = {
-        **expansions.counts,
-        "instructions": len(expansions.steps),
-        "saved": expansions.saved,
-        "valu": vector,
+def _region(subject: Subject, name: str, region: Sequence[Instruction]) -> dict[str, Any]:
+    """The metric's value for a region."""
+    find, kinds = _FIND[name]
+    found = list(find(graph_of(subject.function), [inst.index for inst in region]))
+    results = [expansion.result for expansion in found if expansion.kind in kinds]
+    first = min(results, key=lambda inst: inst.index, default=None)
+    counts = {kind: sum(expansion.kind == kind for expansion in found) for kind in kinds}
+    if "count" in counts:
+        counts["count"] = len(results)
+    if name == _DIVISION:
+        # Operands that fit 32 bits take the short form, where each division has one.
+        short = [expansion for expansion in found if expansion.kind != "wide"]
+        counts["least"] = _saved(short if 2 * len(short) >= len(found) else found)
+    value = {
+        **counts,
+        "instructions": len(_steps(found)),
+        "saved": _saved(found),
+        "valu": vector_instructions(region),
         "at": source_line(first.loc) if first is not None else None,
     }
-    if find is exponentials_and_logarithms:
-        value |= _shorter_forms(subject, expansions.results)
-    return expansions.saved, vector, value
+    return value | (_shorter_forms(subject, results) if name == _EXP_LOG else {})
+
+
+def _steps(expansions: Iterable[Expansion]) -> Set[int]:
+    return frozenset().union(*(expansion.steps for expansion in expansions))
+
+
+def _saved(expansions: Sequence[Expansion]) -> int:
+    return max(len(_steps(expansions)) - sum(one.short for one in expansions), 0)
 
 
 def _shorter_forms(subject: Subject, results: Sequence[Instruction]) -> dict[str, Scalar]:

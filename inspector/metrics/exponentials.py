@@ -9,13 +9,12 @@ to the instruction alone (`llvm.amdgcn.exp2`; third_party/amd, ElementwiseOpToLL
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Final
 
-from ..model import Function, Metric, MetricSpec, Scalar, TtgirOp
-from .block_values import Operation, block_operations, block_ranges
+from ..isa.dataflow.value_graph import Operation, graph_of
+from ..model import Metric, MetricSpec, Scalar, TtgirOp
 from .loop_shape import position_of
-from .mix import VALU_CLASSES
 from .subject import Place, Subject, Tally, op_line
 
 _EXPONENTIALS = "exponentials"
@@ -45,62 +44,44 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
         if op.name == _OPERATION and op.loc is not None:
             of_source.setdefault(position_of(op.loc), op)
     count = 0
-    beside: Counter[Place] = Counter()
-    code = subject.function.instructions
-    there = {
-        index: place
-        for index in (region.indices if of_source else ())
-        if (loc := code[index].loc) is not None
-        and code[index].cls in VALU_CLASSES
-        and (place := position_of(loc)) in of_source
-    }
-    around = _around_exponentials(subject.function, region.indices, there)
-    for index, place in there.items():
-        inst = code[index]
-        if index not in around:
-            continue
-        if inst.op.name.startswith(_INSTRUCTIONS):
+    beside: dict[int, Place] = {}
+    seen: set[Operation] = set()
+    graph = graph_of(subject.function)
+    for operation in graph.operations(region.indices, _INSTRUCTIONS) if of_source else ():
+        loc = operation.inst.loc
+        if operation.name in _INSTRUCTIONS and loc and (place := position_of(loc)) in of_source:
             count += 1
-        else:
-            beside[place] += 1
-    largest = max(beside, key=lambda place: beside[place], default=None)
+            beside |= dict.fromkeys(_beside(operation, seen), place)
+    places = Counter(beside[index] for index in sorted(beside))
+    most = max(places, key=lambda place: places[place], default=None)
     value: dict[str, Scalar] = {
         "count": count,
-        "instructions": beside.total(),
-        "at": op_line(of_source[largest]) if largest is not None else None,
+        "instructions": places.total(),
+        "at": op_line(of_source[most]) if most is not None else None,
     }
     yield Metric(_EXPONENTIALS, value, "mapping", "derived")
 
 
-def _around_exponentials(
-    function: Function, indices: Sequence[int], there: Mapping[int, Place]
-) -> set[int]:
+def _beside(exponential: Operation, seen: set[Operation]) -> set[int]:
     """What an exponential at its own position is made of, and the scaling of its result.
 
     exp(x) / y has the position of exp(x), so that what stands there may be a division's.
     """
-    around: set[int] = set()
-    for code in block_ranges(function, indices):
-        seen: set[int] = set()
-        for operation in (
-            block_operations(function, code) if any(inst.index in there for inst in code) else ()
-        ):
-            place = there.get(operation.index)
-            if place is None or not operation.name.startswith(_INSTRUCTIONS):
-                continue
-            pending = [operation, *filter(_is_scaling, operation.users)]
-            while pending:
-                part = pending.pop()
-                if there.get(part.index) == place and id(part) not in seen:
-                    seen.add(id(part))  # two operations of gfx11 can be one instruction
-                    around.add(part.index)
-                    pending += [maker for maker in part.makers if maker is not None]
-    return around
+    loc = exponential.inst.loc
+    parts: set[int] = set()
+    pending: list[Operation | None] = [exponential, *filter(_is_scaling, exponential.users)]
+    while pending:
+        part = pending.pop()
+        if part is not None and part not in seen and part.is_vector and part.inst.loc == loc:
+            seen.add(part)
+            pending += part.makers
+            if part.name not in _INSTRUCTIONS:
+                parts.add(part.inst.index)
+    return parts
 
 
 def _is_scaling(operation: Operation) -> bool:
     """Whether an operation on an exponential scales it by a selected power of two."""
     return operation.name.startswith("v_ldexp") or (
-        operation.name.startswith("v_mul_f32")
-        and any(m is not None and m.name.startswith("v_cndmask") for m in operation.makers)
+        operation.name == "v_mul_f32" and operation.maker(("v_cndmask_b32",)) is not None
     )

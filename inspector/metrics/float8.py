@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from ..model import Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
 from .loop_shape import position_of
 from .mix import VALU_CLASSES
 from .subject import Place, Subject, op_line
@@ -71,44 +71,39 @@ def compute(subject: Subject) -> Iterator[Metric]:
         place = position_of(inst.loc)
         if place in conversions:
             instructions[place] += 1
-            if _is_conversion(inst):
+            if _INSTRUCTION.match(inst.op.name):
                 converted.add(place)
-    formats = _FORMATS.get(subject.machine.arch) if subject.machine is not None else None
-    written_out = [
-        place
-        for place in instructions
-        if place not in converted
-        and (_has_other(conversions[place], formats) or _goes_by_bfloat16(conversions[place]))
-    ]
-    by_bfloat16 = sum(_goes_by_bfloat16(conversions[place]) for place in written_out)
-    largest = max(written_out, key=lambda place: instructions[place], default=None)
-    op_of_most = conversions[largest] if largest is not None else None
+    arch = subject.machine.arch if subject.machine is not None else ""
+    formats = _FORMATS.get(arch)
+    other = {place for place in instructions if _has_other(conversions[place], formats)}
+    by_bfloat16 = {place for place in instructions if _goes_by_bfloat16(conversions[place])}
+    written_out = [p for p in instructions if p in other | by_bfloat16 and p not in converted]
+    most = max(written_out, key=lambda place: instructions[place], default=None)
+    source, result = _elements(conversions[most]) if most is not None else (None, None)
     value: dict[str, Scalar] = {
         "conversions": len(written_out),
         "instructions": sum(instructions[place] for place in written_out),
-        "at": op_line(op_of_most),
-        "source": _element(op_of_most.operand_types[0].text) if op_of_most else None,
-        "result": _element(op_of_most.result_types[0].text) if op_of_most else None,
-        "formats": formats if op_of_most is not None and _has_other(op_of_most, formats) else None,
-        "by_bfloat16": by_bfloat16 or None,
+        "at": op_line(conversions[most]) if most is not None else None,
+        "source": source,
+        "result": result,
+        "formats": formats if most in other else None,
+        "by_bfloat16": len(by_bfloat16 - converted) or None,
     }
     yield Metric(_WRITTEN_OUT, value, "mapping", "derived")
 
 
 def float8_conversions(ttgir: TtgirModule) -> dict[Place, TtgirOp]:
-    """The conversions from or to 8-bit floats by position, the first at each."""
+    """The conversions from or to 8-bit floats by position, the first at each.
+
+    A widening of e5m2 is none.
+    """
     conversions: dict[Place, TtgirOp] = {}
     for op in ttgir.ops:
-        if op.name == "tt.fp_to_fp" and op.loc is not None and _is_of_float8(op):
-            conversions.setdefault(position_of(op.loc), op)
+        if op.name == "tt.fp_to_fp" and op.loc is not None and op.operand_types and op.result_types:
+            source, result = _elements(op)
+            if source != _UPPER_HALF and (_FLOAT8.match(source) or _FLOAT8.match(result)):
+                conversions.setdefault(position_of(op.loc), op)
     return conversions
-
-
-def _is_of_float8(op: TtgirOp) -> bool:
-    """Whether a conversion is from or to an 8-bit float, and no widening of e5m2."""
-    source, *_ = (_element(operand_type.text) for operand_type in op.operand_types)
-    results = [_element(result_type.text) for result_type in op.result_types]
-    return source != _UPPER_HALF and any(map(_FLOAT8.match, (source, *results)))
 
 
 def _has_other(op: TtgirOp, formats: str | None) -> bool:
@@ -116,21 +111,20 @@ def _has_other(op: TtgirOp, formats: str | None) -> bool:
 
     Triton 3.9 writes conversions of gfx12's own formats out as well.
     """
-    types = (op.operand_types[0], op.result_types[0])
-    own = {_element(t.text) for t in types if _FLOAT8.match(_element(t.text))}
+    own = set(filter(_FLOAT8.match, _elements(op)))
     return formats is not None and not own <= _ELEMENTS[formats]
 
 
 def _goes_by_bfloat16(op: TtgirOp) -> bool:
     """Whether bfloat16 is the shorter way: of e4m3fn to other types."""
-    source, result = (_element(t.text) for t in (op.operand_types[0], op.result_types[0]))
+    source, result = _elements(op)
     return source == _E4M3FN and result != _BFLOAT16
 
 
-def _is_conversion(inst: Instruction) -> bool:
-    return _INSTRUCTION.match(inst.op.name) is not None
-
-
-def _element(text: str) -> str:
-    """The element type of a tensor type's text: `f8E4M3FN` of `tensor<2048xf8E4M3FN, #blocked>`."""
-    return text.removeprefix("tensor<").partition(",")[0].rstrip(">").rpartition("x")[2]
+def _elements(op: TtgirOp) -> tuple[str, str]:
+    """The types from and to which it converts: `f8E4M3FN` of `tensor<2048xf8E4M3FN, #blocked>`."""
+    source, result = (
+        converted.text.removeprefix("tensor<").partition(",")[0].rstrip(">").rpartition("x")[2]
+        for converted in (op.operand_types[0], op.result_types[0])
+    )
+    return source, result

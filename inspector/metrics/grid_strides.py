@@ -9,14 +9,15 @@ for any row, and often launched with a work-item for each of its elements.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
-from ..isa.vector_halves import halves, results, written_registers
-from ..isa.waitflow.registers import VCC, named, split_destination
-from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
-from .argument_words import DISPATCH, KERNARG, LoadedWords, Word
+from ..isa.dataflow.operands import VCC, Operand
+from ..isa.dataflow.value_graph import Operation, graph_of, registers
+from ..isa.vector_halves import written_registers
+from ..isa.waitflow.registers import FIRST_SGPR
+from ..model import Function, Loop, Metric, MetricSpec, Scalar
+from .argument_words import DISPATCH, KERNARG, LoadedWords
 from .subject import Subject
 
 GRID_STRIDE: Final = "loop.grid_stride"
@@ -34,17 +35,16 @@ SPECS: Final = (
     ),
 )
 
-_PASSED_ON: Final = re.compile(
-    r"[sv]_(?:dual_)?(?:mov|mul|lshl|lshr|ashr|add|sub|and_b32|mad|bfe|readfirstlane|cvt)"
-)
-_SUM: Final = re.compile(r"[sv]_(?:dual_)?(?:add|sub)")
-_FUSED: Final = re.compile(r"[sv]_(?:mad|lshl[1-4]?_(?:add|or))")
+_SUM: Final = ("add", "sub")
+_FUSED: Final = ("mad", *(f"lshl{by}_{what}" for by in ("", 1, 2, 3, 4) for what in ("add", "or")))
 """What adds its last operand to a product or to a shifted value."""
-_ADDS: Final = re.compile(
-    r"[sv]_(?:dual_)?(?:add_(?:co_|nc_)?(?:ci_)?[ui](?:32|64)|add_co_ci|addc|lshl_add_u|add3|add_lshl)"
+_PASSED_ON: Final = (
+    *("mov", "mul", "mad", "lshl", "lshr", "ashr", "and_b32", "bfe", "cvt", "readfirstlane"),
+    *_SUM,
 )
-_MOVES: Final = re.compile(r"[sv]_(?:dual_)?mov_b(?:32|64)")
-_COMPARES: Final = re.compile(r"(?:v_cmpx?|s_cmpk?)_")
+_ADDS: Final = ("add_u", "add_i", "add_ci_", "addc", "lshl_add_u", "add3", "add_lshl")
+_MOVES: Final = ("s_mov_b", "v_mov_b")
+_COMPARES: Final = ("v_cmp_", "s_cmp_", "s_cmpk_")
 _READS_MEMORY: Final = frozenset(
     ("global_load", "smem_load", "scratch_load", "lds_read", "atomic", "lds_atomic")
 )
@@ -60,19 +60,10 @@ _GROUP_SIZES_DISPATCHED: Final = (4, 8)
 
 
 class _Step(NamedTuple):
-    """An addition of a size.
+    """An addition, and which of its sources are a size."""
 
-    Args:
-        instruction: its index.
-        sizes: registers that it reads with the size or a multiple of it.
-        others: those that it reads besides.
-        results: those that it writes.
-    """
-
-    instruction: int
-    sizes: Set[int]
-    others: Set[int]
-    results: Set[int]
+    operation: Operation
+    of_size: Sequence[bool]
 
 
 def loop_metrics(subject: Subject) -> dict[str, dict[str, Metric]]:
@@ -82,8 +73,8 @@ def loop_metrics(subject: Subject) -> dict[str, dict[str, Metric]]:
         note = "not looked for in Triton's code"
         unknown = Metric(GRID_STRIDE, None, "mapping", "derived", note)
         return {loop.id: {GRID_STRIDE: unknown} for loop in function.loops}
-    by_grid = _by_grid(function)
-    by_group = _by_group(function) - by_grid
+    by_grid = _by_size(function, _GRID_SIZES, _COUNTS_BEFORE_SIZES)
+    by_group = _by_size(function, _GROUP_SIZES_DISPATCHED, _GROUP_SIZES) - by_grid
     cus = subject.machine.cus if subject.machine is not None else None
     metrics = {}
     for loop in function.loops:
@@ -97,108 +88,95 @@ def loop_metrics(subject: Subject) -> dict[str, dict[str, Metric]]:
     return metrics
 
 
-def _by_grid(function: Function) -> set[str]:
-    """Ids of the loops that add the grid's size, or a multiple of it, to what they carry."""
-    wanted = {(DISPATCH, offset) for offset in _GRID_SIZES}
+def _by_size(function: Function, dispatched: Sequence[int], hidden: Sequence[int]) -> set[str]:
+    """Ids of the loops that add a size, or a multiple of it, to what they carry.
+
+    Args:
+        function: the kernel.
+        dispatched: where the size stands in the dispatch packet.
+        hidden: where it stands from the workgroup's size among the hidden arguments on.
+    """
+    wanted = {(DISPATCH, offset) for offset in dispatched}
     size_offset = function.resources.group_size_offset
     if size_offset is not None:
-        wanted |= {(KERNARG, size_offset + by) for by in _COUNTS_BEFORE_SIZES}
-    return _by_size(function, wanted)
-
-
-def _by_group(function: Function) -> set[str]:
-    """Ids of the loops that add the workgroup's size, or a multiple of it, to what they carry."""
-    wanted = {(DISPATCH, offset) for offset in _GROUP_SIZES_DISPATCHED}
-    size_offset = function.resources.group_size_offset
-    if size_offset is not None:
-        wanted |= {(KERNARG, size_offset + by) for by in _GROUP_SIZES}
-    return _by_size(function, wanted)
-
-
-def _by_size(function: Function, wanted: Set[Word]) -> set[str]:
-    """Ids of the loops that add one of some words, or a multiple of it, to what they carry."""
-    if not function.loops:
-        return set()
+        wanted |= {(KERNARG, size_offset + by) for by in hidden}
     words = LoadedWords(function, wanted)
-    sizes: set[int] = set()
-    """Registers that hold the size or a multiple of it."""
+    loaded = {
+        inst.index: {register - FIRST_SGPR for register in found}
+        for inst in (function.instructions if function.loops else ())
+        if (found := words.after(inst, written_registers(inst)))
+    }
+    multiples: set[Operation] = set()
     steps: list[_Step] = []
-    for inst in function.instructions:
-        written = written_registers(inst)
-        passed_on = words.after(inst, written)
-        for name, operands in halves(inst) if sizes else ():
-            reads = set(named(split_destination(operands)[1]))
-            own = sizes & reads
-            if own and _ADDS.match(name):
-                steps.append(_Step(inst.index, own, reads - own, results(name, operands)))
-            if own and _PASSED_ON.match(name) and _is_multiple(name, operands, sizes):
-                passed_on |= results(name, operands)
-        sizes = sizes - written | passed_on
-    return {loop.id for loop in function.loops if steps and _steps_so(function, loop, steps)}
+    for operation in graph_of(function).in_order if loaded else ():
+        of_size = [
+            maker is not None
+            and (maker in multiples or source.first in loaded.get(maker.inst.index, ()))
+            for source, maker in zip(operation.sources, operation.makers, strict=True)
+        ]
+        if any(of_size):
+            name = operation.name[len("v_") :]
+            if name.startswith(_ADDS):
+                steps.append(_Step(operation, of_size))
+            if name.startswith(_PASSED_ON) and _is_multiple(name, operation.sources, of_size):
+                multiples.add(operation)
+    return {loop.id for loop in function.loops if steps and _goes_on(function, loop, steps)}
 
 
-def _is_multiple(name: str, operands: str, sizes: Set[int]) -> bool:
+def _is_multiple(name: str, sources: Sequence[Operand], of_size: Sequence[bool]) -> bool:
     """Whether all that an operation adds to a multiple of a size is one itself.
 
     A position, such as what a loop carries, is none.
     """
-    sources = split_destination(operands)[1]
-    if _FUSED.match(name):
-        sources = sources.rpartition(",")[2]
-    elif not _SUM.match(name):
-        return True
-    return set(named(sources)).difference(VCC) <= sizes
+    added = list(zip(sources, of_size, strict=True)) if name.startswith((*_SUM, *_FUSED)) else []
+    return all(
+        is_size or not registers(source) or (source.kind, source.first) == ("sgpr", VCC)
+        for source, is_size in (added[-1:] if name.startswith(_FUSED) else added)
+    )
 
 
-def _steps_so(function: Function, loop: Loop, steps: Sequence[_Step]) -> bool:
+def _goes_on(function: Function, loop: Loop, steps: Sequence[_Step]) -> bool:
     """Whether an addition of a loop's code adds a size to what the loop carries and ends by."""
-    code = {
-        inst.index: inst
-        for number in loop.blocks
-        for inst in function.instructions[
-            function.blocks[number].start : function.blocks[number].stop
-        ]
-    }
-    written = {register for inst in code.values() for register in written_registers(inst)}
-    copied = {
-        (source, result)
-        for inst in code.values()
-        for name, operands in halves(inst)
-        if _MOVES.match(name)
-        for result, source in zip(
-            named(split_destination(operands)[0]),
-            named(split_destination(operands)[1]),
-            strict=False,
-        )
-    }
-    for step in steps:
-        if step.instruction not in code or step.sizes <= written:
+    blocks = [function.blocks[number] for number in loop.blocks]
+    code = {index for block in blocks for index in range(block.start, block.stop)}
+    own = [one for one in graph_of(function).in_order if one.inst.index in code]
+    for step, of_size in steps:
+        operands = zip(step.sources, step.makers, of_size, strict=True)
+        if step.inst.index not in code or not any(
+            is_size and (maker is None or maker.inst.index not in code)
+            for _, maker, is_size in operands
+        ):
             continue
-        carried = step.others | (step.sizes & written)
-        for result in step.results:
-            follows = result in carried or any((result, other) in copied for other in carried)
-            if follows and _is_compared(code.values(), step.results):
-                return True
+        sources = zip(step.sources, of_size, strict=True)
+        others = _rows(source for source, is_size in sources if not is_size)
+        copies = [one for one in own if one.name.startswith(_MOVES) and step in one.makers]
+        # It adds to its own result of the iteration before, or to a copy of that.
+        follows = any(not others.isdisjoint(_rows(one.results)) for one in (step, *copies))
+        if follows and _is_compared(own, code, step):
+            return True
     return False
 
 
-def _is_compared(code: Iterable[Instruction], positions: Set[int]) -> bool:
+def _rows(operands: Iterable[Operand]) -> set[int]:
+    return {row for operand in operands for row in registers(operand)}
+
+
+def _is_compared(own: Sequence[Operation], code: Set[int], step: Operation) -> bool:
     """Whether a loop compares what it goes on by, or what follows from that, with something.
 
     A pointer that moves by the size beside a counter is not: the counter ends the loop.
     """
-    in_order = sorted(code, key=lambda inst: inst.index)
-    following = set(positions)
-    for inst in (*in_order, *in_order):
-        for name, operands in halves(inst):
-            is_test = _COMPARES.match(name) is not None
-            has_result = not is_test or name.startswith("v_cmp_")
-            sources = split_destination(operands)[1] if has_result else operands
-            reads = set(named(sources)).difference(VCC)
-            if inst.cls in _READS_MEMORY or following.isdisjoint(reads):
-                following -= results(name, operands) - positions if has_result else set()
-            elif is_test:
+    carried = _rows(step.results)
+    following = {step}
+    for operation in own:
+        if operation.inst.cls in _READS_MEMORY:
+            continue
+        if not following.isdisjoint(operation.makers) or any(
+            (maker is None or maker.inst.index not in code)
+            and not carried.isdisjoint(registers(source))
+            for source, maker in zip(operation.sources, operation.makers, strict=True)
+        ):
+            if operation.name.startswith(_COMPARES):
                 return True
-            else:
-                following |= results(name, operands)
+            following.add(operation)
     return False

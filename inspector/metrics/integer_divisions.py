@@ -12,196 +12,141 @@ A division by a constant is a product with a constant, one by a power of two a s
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
-from ..model import Function, Instruction
-from .block_values import Expansions, Operation, block_operations, block_ranges
-from .mix import VALU_CLASSES
+from ..isa.dataflow.operands import Operand
+from ..isa.dataflow.value_graph import Operation, ValueGraph, is_same, vector_indices
+from ..model import Function
+from .elementary_functions import Expansion
 
-_AT_LEAST: Final = re.compile(r"v_cmpx?_(le|ge)_u32$")
-_SUBTRACT: Final = re.compile(r"v_sub(rev)?(_nc)?(_co)?_u32$")
-_LOW_PRODUCT: Final = re.compile(r"v_mul_lo_u32$")
-_HIGH_PRODUCT: Final = re.compile(r"v_mul_hi_u32$")
-_WHOLE_PRODUCT: Final = re.compile(r"v_mad(_co)?_u64_u32$")
-_ADD: Final = re.compile(r"v_add(_nc)?(_co)?_u32$")
-_SELECT: Final = re.compile(r"v_cndmask_b32$")
-_SIGN: Final = re.compile(r"v_xor_b32$")
-_GREATER: Final = re.compile(r"v_max_i32$")
-_ESTIMATE: Final = re.compile(
-    r"v_(add(_nc)?(_co)?_u32|mul_(hi|lo)_u32|cvt_u32_f32|mul_f32|rcp(_iflag)?_f32|cvt_f32_u32)$"
-)
-_BORROW: Final = re.compile(r"v_(subb|subbrev|sub_co_ci|subrev_co_ci)(_co)?_u32$")
+_HIGH_PRODUCTS: Final = ("v_mul_hi_u32", "v_mad_u64_u32", "v_mad_co_u64_u32")
+_AT_LEAST: Final = ("v_cmp_le_u32", "v_cmp_ge_u32")
+_COMPARES: Final = (*_AT_LEAST, "v_cmpx_le_u32", "v_cmpx_ge_u32")
+_SUBTRACT: Final = ("v_sub_u32", "v_subrev_u32")
+_LOW_PRODUCT: Final = ("v_mul_lo_u32",)
+_NEXT: Final = ("v_add_u32", *_SUBTRACT)
+_SELECT: Final = ("v_cndmask_b32",)
+_PRODUCTS: Final = ("v_add_u32", "v_mul_hi_u32", "v_mul_lo_u32")
+_RECIPROCAL: Final = ("v_rcp_f32", "v_rcp_iflag_f32")
+_ESTIMATE: Final = ("v_cvt_u32_f32", "v_mul_f32", "v_cvt_f32_u32", *_RECIPROCAL, *_PRODUCTS)
+"""What makes the estimate, and one more step of Newton's method."""
+_BORROW: Final = ("v_subb_u32", "v_subbrev_u32", "v_sub_ci_u32", "v_subrev_ci_u32")
 _BORROWS: Final = 2
 _COMPARISONS: Final = 4
-_OF_64_BITS: Final = "0x5f7ffffc"
+_OF_64_BITS: Final = 0x5F7FFFFC
+"""2**64 less 2**42 as a float32, by which the estimate of one of 64 bits is scaled."""
 _BY_PRODUCT: Final = 4
 """Instructions of a remainder by a known reciprocal: two products, a shift and a subtraction."""
-_WIDE_PRODUCTS: Final = ("v_mul_hi_u32", "v_mad_u64_u32", "v_mad_co_u64_u32")
 
 
-def integer_divisions(function: Function, indices: Sequence[int]) -> Expansions:
-    """The vector divisions and remainders of a region."""
-    steps: set[int] = set()
-    long_steps: set[int] = set()
-    results: list[Instruction] = []
-    wide = 0
-    has_wide = any(_OF_64_BITS in inst.operands for inst in function.instructions)
-    for code in block_ranges(function, indices):
-        if not any(inst.op.name.startswith(_WIDE_PRODUCTS) for inst in code):
-            continue
-        start = code[0].index
-        for operation in block_operations(function, code):
-            of_division = _division(operation)
-            if of_division:
-                steps |= of_division
-                results.append(code[operation.index - start])
-        known = wide
-        for inst in code:
-            if _OF_64_BITS in inst.operands and inst.cls in VALU_CLASSES:
-                wide += 1
-                long_steps |= _wide_division(inst, code)
-        if wide == known and has_wide:
-            by_shared = _by_shared_divisor(code)
-            wide += bool(by_shared)
-            long_steps |= by_shared
-    products = _BY_PRODUCT * len(results)
-    saved = max(len(steps | long_steps) - products, 0)
-    # Operands that fit 32 bits take the short form, where each division has one.
-    least = max(len(steps) - products, 0) if len(results) >= wide else saved
-    counts = {"count": len(results), "least": least}
-    return Expansions(results, steps | long_steps, saved, counts)
+def integer_divisions(graph: ValueGraph, region: Sequence[int]) -> Iterator[Expansion]:
+    """The vector divisions and remainders of a region; `wide` are those of 64 bits.
+
+    The instructions of one of 64 bits are those at its position; where the code has none all of the
+    block's, or of several divisions the one that is certain.
+    """
+    for block in graph.blocks(region, _HIGH_PRODUCTS, _COMPARES):
+        for operation in block:
+            if operation.name.startswith(_AT_LEAST) and (parts := _division(operation)):
+                yield Expansion("count", operation.inst, vector_indices(parts), _BY_PRODUCT)
+        estimates = [one for one in block if one.is_vector and one.reads_number(_OF_64_BITS)]
+        for wide in estimates or _with_shared_divisor(graph.function, block):
+            loc = wide.inst.loc
+            there = vector_indices(one for one in block if one.inst.loc == loc)
+            is_known = loc is not None or not estimates
+            yield Expansion("wide", wide.inst, there if is_known else {wide.inst.index}, 0)
 
 
-def _by_shared_divisor(code: Sequence[Instruction]) -> set[int]:
-    """The vector instructions of a division of 64 bits whose estimate was made in another block.
+def _with_shared_divisor(function: Function, block: Sequence[Operation]) -> Sequence[Operation]:
+    """An operation of a division of 64 bits whose estimate was made in another block.
 
     Where all lanes share the divisor LLVM makes 2**64 / divisor once, in front of the loop, by
     scalar instructions. What is left takes the remainder of 64 bits by two subtractions with a
     borrow and compares it with the divisor, half by half, two times over.
     """
-    steps = [inst for inst in code if inst.cls in VALU_CLASSES]
-    borrows = [inst for inst in steps if _BORROW.match(inst.op.name)]
-    comparisons = sum(bool(_AT_LEAST.match(inst.op.name)) for inst in steps)
+    borrows = [operation for operation in block if operation.name.startswith(_BORROW)]
+    comparisons = sum(operation.name.startswith(_AT_LEAST) for operation in block)
     if len(borrows) < _BORROWS or comparisons < _COMPARISONS:
-        return set()
-    if not any(_HIGH_PRODUCT.match(inst.op.name) for inst in steps):
-        return set()
-    return {inst.index for inst in steps if inst.loc == borrows[0].loc}
+        return ()
+    estimate = f"{_OF_64_BITS:#x}"
+    has_product = any(operation.name == "v_mul_hi_u32" for operation in block)
+    has_estimate = any(estimate in inst.operands for inst in function.instructions)
+    return borrows[:1] if has_product and has_estimate else ()
 
 
-def _wide_division(estimate: Instruction, code: Sequence[Instruction]) -> set[int]:
-    """The vector instructions of a division of 64 bits, as far as its position tells them."""
-    same_position = {
-        inst.index
-        for inst in code
-        if inst.cls in VALU_CLASSES and inst.loc is not None and inst.loc == estimate.loc
-    }
-    return same_position or {estimate.index}
-
-
-def _division(comparison: Operation) -> set[int]:
-    """The instructions of the division whose first correction is this comparison, else none.
+def _division(comparison: Operation) -> set[Operation]:
+    """The operations of the division whose first correction is this comparison, else none.
 
     It compares the divisor with dividend - quotient * divisor, and the quotient is a high half.
     """
-    if not (match := _AT_LEAST.match(comparison.name)) or len(comparison.sources) != 2:
+    if len(comparison.sources) != 2:
         return set()
-    left_number, divisor_number = (1, 0) if match[1] == "le" else (0, 1)
-    left = comparison.makers[left_number]
-    if left is None or not _SUBTRACT.match(left.name):
+    left_number = int("_le_" in comparison.name)
+    left, divisor_maker = comparison.makers[left_number], comparison.makers[1 - left_number]
+    divisor = comparison.sources[1 - left_number]
+    product = (
+        left.maker(_LOW_PRODUCT) if left is not None and left.name.startswith(_SUBTRACT) else None
+    )
+    if left is None or product is None:
         return set()
-    product = left.maker(_LOW_PRODUCT)
-    if product is None:
-        return set()
-    quotient = next((maker for maker in product.makers if _is_high_product(maker)), None)
-    if quotient is None:
-        return set()
-    if all(
-        not comparison.same_source(divisor_number, product, number)
-        for number in range(len(product.sources))
+    quotient = next((m for m in product.makers if m is not None and _is_high_product(m)), None)
+    if quotient is None or not any(
+        is_same(source, divisor) and maker is divisor_maker
+        for source, maker in zip(product.sources, product.makers, strict=True)
     ):
         return set()
-    found = {id(operation): operation for operation in (quotient, product, left, comparison)}
-    divisor = comparison.sources[divisor_number]
-    _corrections(found, divisor)
-    _signs(found, quotient, left)
+    found = {quotient, product, left, comparison}
+    _add_corrections(found, divisor)
+    _add_signs(found, quotient, left)
     for estimate in quotient.makers:
-        _add_estimate(found, estimate)
-    return {operation.index for operation in found.values()}
+        # The dividend's makers are no part of it: they lead to no reciprocal.
+        if estimate is not None and estimate.name.startswith(_ESTIMATE):
+            chain = estimate.made_of(_ESTIMATE)
+            found |= chain if any(part.name.startswith(_RECIPROCAL) for part in chain) else set()
+    return found
 
 
-def _is_high_product(operation: Operation | None) -> bool:
+def _is_high_product(operation: Operation) -> bool:
     """Whether it makes the high half of a product; a whole one to which nothing is added does."""
-    if operation is None:
-        return False
-    whole = _WHOLE_PRODUCT.match(operation.name) and operation.sources[-1] == "0"
-    return bool(whole or _HIGH_PRODUCT.match(operation.name))
+    is_whole = operation.name == "v_mad_u64_u32" and operation.sources[-1].integer == 0
+    return is_whole or operation.name == "v_mul_hi_u32"
 
 
-def _corrections(found: dict[int, Operation], divisor: str) -> None:
+def _add_corrections(found: set[Operation], divisor: Operand) -> None:
     """Adds what selects between the quotient and the next one, the remainder and what is left."""
-    added = True
-    while added:
-        added = False
-        for operation in tuple(found.values()):
-            for user in operation.users:
-                if id(user) not in found and _corrects(user, found, divisor):
-                    found[id(user)] = user
-                    added = True
+    pending = [*found]
+    while pending:
+        for user in pending.pop().users:
+            if user not in found and _corrects(user, found, divisor):
+                found.add(user)
+                pending = [*found]
 
 
-def _corrects(user: Operation, found: dict[int, Operation], divisor: str) -> bool:
+def _corrects(user: Operation, found: Set[Operation], divisor: Operand) -> bool:
     """Whether a user of a part of the division is another part."""
-    if _SELECT.match(user.name):
-        *_, condition = user.makers
-        return condition is not None and id(condition) in found
-    if _AT_LEAST.match(user.name):
-        return divisor in user.sources
-    if _SUBTRACT.match(user.name):
-        return divisor in user.sources and _is_selected(user, found)
-    return bool(_ADD.match(user.name)) and "1" in user.sources and _is_selected(user, found)
-
-
-def _is_selected(operation: Operation, found: dict[int, Operation]) -> bool:
-    """Whether a selection by one of the division's comparisons uses the result."""
-    return any(
-        select.makers[-1] is not None
-        and (id(select.makers[-1]) in found or _AT_LEAST.match(select.makers[-1].name))
-        for select in operation.users_named(_SELECT)
+    if user.name.startswith(_SELECT):
+        return user.mask in found
+    if user.name.startswith(_AT_LEAST):
+        return user.reads(divisor)
+    is_next = user.reads(divisor) if user.name.startswith(_SUBTRACT) else user.reads_number(1, -1)
+    return (
+        is_next
+        and user.name.startswith(_NEXT)
+        and any(s.mask and s.mask.name.startswith(_AT_LEAST) for s in user.users_named(_SELECT))
     )
 
 
-def _signs(found: dict[int, Operation], quotient: Operation, left: Operation) -> None:
+def _add_signs(found: set[Operation], quotient: Operation, left: Operation) -> None:
     """Adds the dividend's absolute value and the result's sign."""
     for dividend in left.makers:
-        if dividend is not None and dividend in quotient.makers and _GREATER.match(dividend.name):
-            found[id(dividend)] = dividend
+        if dividend is not None and dividend in quotient.makers and dividend.name == "v_max_i32":
+            found.add(dividend)
             negated = dividend.maker(_SUBTRACT)
-            if negated is not None and "0" in negated.sources:
-                found[id(negated)] = negated
-    for operation in tuple(found.values()):
-        if not _SELECT.match(operation.name):
-            continue
-        for sign in operation.users_named(_SIGN):
+            if negated is not None and negated.reads_number(0):
+                found.add(negated)
+    for select in [part for part in found if part.name.startswith(_SELECT)]:
+        for sign in select.users_named(("v_xor_b32",)):
             for last in sign.users_named(_SUBTRACT):
-                if set(sign.sources) & set(last.sources):
-                    found |= {id(sign): sign, id(last): last}
-
-
-def _add_estimate(found: dict[int, Operation], operation: Operation | None) -> None:
-    """Adds the estimate of 2**32 / divisor where this block makes it.
-
-    The dividend's makers are no part of it: they lead to no conversion from floating point.
-    """
-    chain: dict[int, Operation] = {}
-    pending = [operation]
-    while pending:
-        operation = pending.pop()
-        if operation is None or id(operation) in chain or not _ESTIMATE.match(operation.name):
-            continue
-        chain[id(operation)] = operation
-        pending += operation.makers
-    if any(part.name.startswith("v_rcp") for part in chain.values()):
-        found |= chain
+                if any(last.reads(source) for source in sign.sources):
+                    found |= {sign, last}

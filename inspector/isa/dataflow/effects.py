@@ -6,6 +6,7 @@ operand may be either, it counts as read.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -284,7 +285,7 @@ def _form_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> _For
             picked = _picked(parts, number, operand)
             half = _half_read(parts, number, operand)
             read.append(_ReadSource(index, picked.first - operand.first, picked.count, half))
-    vcc = scalar_bits(VCC, target.lanes // 32) if _reads_vcc_unnamed(parts) else 0
+    vcc = scalar_bits(VCC, target.lanes // 32) if reads_vcc_unnamed(parts) else 0
     masks = _match(_COMPARES_LANES, parts.name) or "saveexec" in parts.name
     return _Form(
         tuple(i for i in range(results) if parts.operands[i].kind in ("vgpr", "sgpr")),
@@ -296,7 +297,7 @@ def _form_of(inst: Instruction, parts: Decoded, target: ExecutionTarget) -> _For
     )
 
 
-def _reads_vcc_unnamed(parts: Decoded) -> bool:
+def reads_vcc_unnamed(parts: Decoded) -> bool:
     """Whether VCC is a source that the text does not name."""
     if parts.name == "v_cndmask_b32":  # as a half of VOPD
         return len(parts.operands) == 3
@@ -404,18 +405,24 @@ def _below(position: int) -> int:
 
 def result_count(inst: Instruction, parts: Decoded) -> int:
     """How many of the first operands are results."""
-    name = parts.name
-    if not parts.operands or _match(_NO_RESULT, name) or "lds" in parts.modifiers:
+    if "atomic" not in inst.cls:
+        return _result_count(parts.name, len(parts.operands), "lds" in parts.modifiers)
+    if not parts.operands or "lds" in parts.modifiers:
         return 0
-    if "atomic" in inst.cls:
-        in_lds = name.startswith("ds_")
-        returns = "_rtn" in name if in_lds else returns_value(parts)
-        return int(returns or name in ("ds_append", "ds_consume"))
-    if _match(_COMPARES_LANES, name):
-        return int(len(parts.operands) > 2)
-    if _match(_SWAPS, name):
-        return min(2, len(parts.operands))
-    return 2 if _match(_TWO_RESULTS, name) and len(parts.operands) > 2 else 1
+    in_lds = parts.name.startswith("ds_")
+    returns = "_rtn" in parts.name if in_lds else returns_value(parts)
+    return int(returns or parts.name in ("ds_append", "ds_consume"))
+
+
+@functools.lru_cache(1 << 12)
+def _result_count(name: str, operands: int, to_lds: bool) -> int:
+    if not operands or to_lds or _NO_RESULT.fullmatch(name):
+        return 0
+    if _COMPARES_LANES.fullmatch(name):
+        return int(operands > 2)
+    if _SWAPS.fullmatch(name):
+        return min(2, operands)
+    return 2 if _TWO_RESULTS.fullmatch(name) and operands > 2 else 1
 
 
 def returns_value(parts: Decoded) -> bool:
