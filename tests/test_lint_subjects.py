@@ -13,7 +13,8 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.mnemonics import CLASSES
 from kinspect.inspector.isa.waitflow.waits import COUNTERS
 from kinspect.inspector.lint.catalogue import ENGINE_VALUES, Catalogue
-from kinspect.inspector.lint.engine import MAX_MATCHES, evaluate
+from kinspect.inspector.lint.engine import evaluate
+from kinspect.inspector.lint.finding_places import MAX_MATCHES
 from kinspect.inspector.lint.nodes import Expression, Values
 from kinspect.inspector.lint.schema import Pack, parse_pack
 from kinspect.inspector.metrics.catalogue import specs

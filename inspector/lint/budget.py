@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from ..base.errors import KinspectError
 from ..model import Finding, KernelReport
 from .catalogue import Catalogue
-from .engine import SourceText, evaluate, fingerprint
+from .engine import evaluate, fingerprint
+from .finding_places import SourceText
 from .rule import Pack
 from .schema import parse_pack
 

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from ..explain.view import target_of
 from ..lint.budget import over_budget, unknown_metrics
-from ..lint.engine import SourceText, evaluate
+from ..lint.engine import evaluate
+from ..lint.finding_places import SourceText
 from ..lint.ranking import in_order
 from ..lint.results import CheckedKernel
 from ..model import Finding, KernelReport, LoopReport, SourceLoc
