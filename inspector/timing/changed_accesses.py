@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ..isa.dataflow.execution_target import target_of
 from .changed_code import without_sites
 from .costs import LDS, LOAD, MATRIX, VECTOR, Costs
+from .cu_values import Sharing
 from .timed import Timing
 from .wave_traces import Access, WaveTrace
 
@@ -60,7 +61,9 @@ def without_conflicts(timing: Timing, sites: Container[int] | None = None) -> Ti
 def with_fewest_lines(timing: Timing, sites: Container[int] | None = None) -> Timing | None:
     """Each access touches as many lines as hold its bytes; all of them together what they did.
 
-    Accesses at addresses that were loaded stay: another layout does not bring those together.
+    Instructions of a wave that touch the same lines, such as loads of even and of odd elements,
+    divide these between them. Accesses at addresses that were loaded stay: another layout does not
+    bring those together.
 
     Args:
         timing: of the launch.
@@ -74,23 +77,98 @@ def with_fewest_lines(timing: Timing, sites: Container[int] | None = None) -> Ti
         touched: defaultdict[int, dict[int, None]] = defaultdict(dict)
         for position, access in wave.accesses.items():
             touched[wave.stream[position]].update(dict.fromkeys(access.lines))
-        lines = {site: tuple(of_site) for site, of_site in touched.items()}
-        taken: defaultdict[int, int] = defaultdict(int)
+        pools, pool_of = _shared_lines(touched)
+        taken = [0] * len(pools)
         accesses = dict(wave.accesses)
         for position, access in sorted(wave.accesses.items()):
             fewest, site = math.ceil(access.bytes / line), wave.stream[position]
             is_asked = sites is None or site in sites
             if is_asked and len(access.lines) > fewest and site not in gathers:
-                begin, of_site = taken[site], lines[site]
-                taken[site] += fewest
+                pool, begin = pools[pool_of[site]], taken[pool_of[site]]
+                taken[pool_of[site]] += fewest
                 numbers = range(begin, begin + fewest)
                 accesses[position] = replace(
-                    access, lines=tuple(of_site[number % len(of_site)] for number in numbers)
+                    access, lines=tuple(pool[number % len(pool)] for number in numbers)
                 )
-        return replace(wave, accesses=accesses) if taken else wave
+        return replace(wave, accesses=accesses) if any(taken) else wave
 
     workgroups = [[changed(wave) for wave in waves] for waves in timing.workgroups]
-    return replace(timing, workgroups=workgroups) if workgroups != timing.workgroups else None
+    if workgroups == timing.workgroups:
+        return None
+    return _with_all_bytes(timing, replace(timing, workgroups=workgroups))
+
+
+def _with_all_bytes(before: Timing, after: Timing) -> Timing:
+    """A launch with other accesses, all bytes of which still come from where they came from.
+
+    Which instruction brings a line into the L2 is noted of the former accesses. Those of one kind
+    with lines in common bring as many as before, or as hold their bytes if these are fewer.
+    """
+    line = before.machine.cache_line_bytes or 64
+    sharing, pool_of = before.sharing, _pools(before, after)
+    lines: defaultdict[int, int] = defaultdict(int)  # by instruction, before
+    needed: defaultdict[int, float] = defaultdict(float)  # by pool
+    lines_after: defaultdict[int, int] = defaultdict(int)
+    for site, access in _all_accesses(before):
+        lines[site] += len(access.lines)
+        needed[pool_of[site]] += access.bytes / line
+    for site, access in _all_accesses(after):
+        lines_after[site] += len(access.lines)
+    changed = {pool for site, pool in pool_of.items() if lines[site] != lines_after[site]}
+    in_pool: defaultdict[int, int] = defaultdict(int)
+    for site, count in lines_after.items():
+        in_pool[pool_of[site]] += count
+    brought: defaultdict[int, float] = defaultdict(float)
+    from_memory: defaultdict[int, float] = defaultdict(float)
+    for site, count in lines.items():
+        fresh = sharing.fresh.get(site, 1.0) * count
+        brought[pool_of[site]] += fresh
+        from_memory[pool_of[site]] += fresh * sharing.beyond_l3.get(site, 1.0)
+    fresh, beyond = dict(sharing.fresh), dict(sharing.beyond_l3)
+    for site, pool in pool_of.items():
+        if pool in changed and in_pool[pool] and brought[pool]:
+            still = min(brought[pool], needed[pool])
+            fresh[site] = min(1.0, still / in_pool[pool])
+            beyond[site] = min(1.0, from_memory[pool] / still)
+    return replace(after, sharing=Sharing(fresh, beyond, fresh))
+
+
+def _all_accesses(timing: Timing) -> Iterator[tuple[int, Access]]:
+    for waves in timing.workgroups:
+        for wave in waves:
+            for position, access in wave.accesses.items():
+                if access.lines:
+                    yield wave.stream[position], access
+
+
+def _pools(before: Timing, after: Timing) -> dict[int, int]:
+    """By instruction, a number that it shares with those of its kind that touch its lines."""
+    touched: defaultdict[int, set[int]] = defaultdict(set)
+    for timing in (before, after):
+        for site, access in _all_accesses(timing):
+            touched[site].update(access.lines)
+    pools: dict[int, int] = {}
+    kind_of = {site: before.costs.sites[site].kind for site in touched}
+    for kind in set(kind_of.values()):
+        of_kind = {site: of for site, of in touched.items() if kind_of[site] == kind}
+        numbers = _shared_lines(of_kind)[1]
+        pools |= {site: number + len(touched) * kind for site, number in numbers.items()}
+    return pools
+
+
+def _shared_lines(
+    touched: Mapping[int, Iterable[int]],
+) -> tuple[list[tuple[int, ...]], dict[int, int]]:
+    """The lines that instructions touch which have some in common, and by instruction which."""
+    pools: list[tuple[list[int], dict[int, None]]] = []
+    for site, lines in touched.items():
+        sites, pool = [site], dict.fromkeys(lines)
+        for others in [other for other in pools if not pool.keys().isdisjoint(other[1])]:
+            pools.remove(others)
+            sites, pool = others[0] + sites, others[1] | pool
+        pools.append((sites, pool))
+    pool_of = {site: number for number, (sites, _) in enumerate(pools) for site in sites}
+    return [tuple(pool) for _, pool in pools], pool_of
 
 
 def _gathers(costs: Costs, wave: WaveTrace) -> set[int]:
@@ -187,7 +265,8 @@ def with_merged_accesses(timing: Timing, sites: frozenset[int]) -> Timing | None
         return replace(wave, accesses=accesses)
 
     workgroups = [[changed(wave) for wave in waves] for waves in timing.workgroups]
-    return without_sites(replace(timing, workgroups=workgroups), frozenset(last_of))
+    merged = _with_all_bytes(timing, replace(timing, workgroups=workgroups))
+    return without_sites(merged, frozenset(last_of))
 
 
 def _mergeable(timing: Timing, moved: Mapping[int, int]) -> Iterator[list[int]]:
