@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from types import SimpleNamespace
+from typing import cast, get_args
 
 import pytest
 from kinspect.inspector.model.removal import Removal, Removed
+from kinspect.inspector.timing import removals
 from kinspect.inspector.timing.removals import saved_percent
-from kinspect.inspector.timing.timed import Timing, timed
+from kinspect.inspector.timing.timed import LaunchTime, Timing, timed
 
 from .test_timing_launches import STRIDED
 from .test_timing_savings import CUS, made, strided
@@ -46,7 +48,26 @@ def lines_of(timing: Timing, name: str, *, in_loop: bool = True) -> tuple[int, .
 
 
 def saves(timing: Timing, removal: Removal) -> float:
-    return saved_percent(timing, timed(timing), removal)
+    percent = saved_percent(timing, timed(timing), removal)
+    assert percent is not None
+    return percent
+
+
+@pytest.mark.parametrize(
+    ("us", "share", "percent"),
+    [(90.0, 0.6, 10.0), (100.5, 0.6, 0.0), (105.0, 0.7, None), (105.0, 0.75, 0.0)],
+)
+def test_less_work_that_takes_longer_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, us: float, share: float, percent: float | None
+) -> None:
+    """Where waves come to a unit at another time; but what relieves no unit saves nothing."""
+    timing = looped(_WORK)
+    (loop,) = timing.function.loops
+    now = SimpleNamespace(us=100.0, cycles=1000.0, units={"vector": 0.8, "memory": 0.1})
+    after = SimpleNamespace(us=us, cycles=10 * us, units={"vector": share, "memory": 0.1})
+    monkeypatch.setattr(removals, "timed", lambda _: after)
+    found = saved_percent(timing, cast(LaunchTime, now), Removal("vector", loops=(loop.id,)))
+    assert found == percent
 
 
 def gain(slow: Timing, fast: Timing) -> float:

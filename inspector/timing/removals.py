@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ..model.removal import Removal, Removed
+from ..model.removal import LEAST, Removal, Removed
 from .changed_accesses import (
     with_fewest_lines,
     with_merged_accesses,
@@ -44,8 +44,12 @@ def lightened(timing: Timing) -> Timing:
     return timing
 
 
-def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float:
+def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | None:
     """Percent of the launch's time that goes with some work; 0 where nothing of it is executed.
+
+    Which waves get ahead of others decides whether they want one unit at the same time. Where less
+    work takes longer for that reason alone, and a unit is relieved of more than `LEAST` percent of
+    the time, nobody knows what it saves: None.
 
     Args:
         timing: of the launch.
@@ -55,7 +59,19 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float:
     changed = _without(timing, removal, _place(timing, removal))
     if changed is None:
         return 0.0
-    return round(max(0.0, 100 * (1 - timed(changed).us / now.us)), 1)
+    after = timed(changed)
+    percent = round(100 * (1 - after.us / now.us), 1)
+    if percent < -1 and _relieved(now, after) >= LEAST:
+        return None
+    return max(0.0, percent)
+
+
+def _relieved(now: LaunchTime, after: LaunchTime) -> float:
+    """Percent of the time for which the unit that is relieved most has less to do."""
+    return max(
+        100 * (share - after.units.get(unit, 0.0) * after.cycles / now.cycles)
+        for unit, share in now.units.items()
+    )
 
 
 def _place(timing: Timing, removal: Removal) -> Sites:
