@@ -331,7 +331,7 @@ def test_a_kernel_with_facts_alone(report: Report) -> None:
     alone = timed(replace(small, findings=(), spills=(), loops=()))
     told = view.findings_summary(alone)
     assert told == "no finding, 1 fact that would save less than 3 %"
-    assert view.findings_summary(replace(alone, leads=())) == "nothing looks wrong"
+    assert view.findings_summary(replace(alone, leads=())) == view.NOTHING_FOUND
 
 
 def test_json(report: Report) -> None:

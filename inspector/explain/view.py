@@ -30,6 +30,7 @@ NO_REMEDY = (
     "no finding: {spills} scratch accesses of spills in an iteration of the hot loops, for which no"
     " option or block size is known to help"
 )
+NOTHING_FOUND = f"no finding: no rule knows what would save {LEAST:g} % of the launch"
 _UNREAD: Mapping[str, tuple[str, str]] = {
     "words": ("word of code that is not decoded", "words of code that are not decoded"),
     "lines": ("line that is not recognised", "lines that are not recognised"),
@@ -198,10 +199,9 @@ def spills_in_hot_loops(kernel: KernelReport) -> int:
 
 
 def findings_summary(kernel: KernelReport) -> str:
-    """The numbers of findings by severity, or that nothing looks wrong.
+    """The numbers of findings by severity, or that there are none.
 
-    The latter requires that all code was read, that the hot loops do not spill, since spills
-    without a known remedy produce no finding, and that no figure is far from the least.
+    Spills in hot loops without a known remedy produce no finding, and code that was not read none.
     """
     findings = kernel.findings
     if not findings and kernel.unread:
@@ -212,7 +212,7 @@ def findings_summary(kernel: KernelReport) -> str:
             return NO_REMEDY.format(spills=spills)
         if kernel.time is None:
             return "no finding, and no time is known"
-        return f"no finding, {leads_summary(kernel)}" if kernel.leads else "nothing looks wrong"
+        return f"no finding, {leads_summary(kernel)}" if kernel.leads else NOTHING_FOUND
     tally = []
     for severity in SEVERITIES:
         n = sum(f.severity == severity for f in findings)

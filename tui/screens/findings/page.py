@@ -10,7 +10,7 @@ from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from ....inspector.explain.view import plural, spills_in_hot_loops
+from ....inspector.explain.view import NOTHING_FOUND, plural, spills_in_hot_loops
 from ...editor import open_editor
 from ...key_table import bind
 from ...pages import Page
@@ -183,7 +183,7 @@ class FindingsPage(Page):
             )
         if any(entry.report.time is None for entry in self.session.entries.values()):
             return "no finding; of some kernels no time is known"
-        return "nothing looks wrong"
+        return NOTHING_FOUND
 
     @property
     def _row(self) -> FindingRow | None:
