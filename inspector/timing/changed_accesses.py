@@ -121,9 +121,9 @@ def _with_all_bytes(before: Timing, after: Timing) -> Timing:
     brought: defaultdict[int, float] = defaultdict(float)
     from_memory: defaultdict[int, float] = defaultdict(float)
     for site, count in lines.items():
-        fresh = sharing.fresh.get(site, 1.0) * count
-        brought[pool_of[site]] += fresh
-        from_memory[pool_of[site]] += fresh * sharing.beyond_l3.get(site, 1.0)
+        own = sharing.fresh.get(site, 1.0) * count
+        brought[pool_of[site]] += own
+        from_memory[pool_of[site]] += own * sharing.beyond_l3.get(site, 1.0)
     fresh, beyond = dict(sharing.fresh), dict(sharing.beyond_l3)
     for site, pool in pool_of.items():
         if pool in changed and in_pool[pool] and brought[pool]:
