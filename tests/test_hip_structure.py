@@ -1,4 +1,4 @@
-"""Figures of HIP code: single elements, 64-bit addresses, unbounded workgroups.
+"""Figures of HIP code: trees in LDS, single elements, 64-bit addresses, unbounded workgroups.
 
 The kernels' source, of which the assembly of the fixtures was made, is told by their names; what
 is expected here was counted in that assembly by hand.
@@ -21,7 +21,10 @@ FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
 
 @pytest.fixture(scope="module")
 def kernels() -> Mapping[str, KernelReport]:
-    names = ("hip_elements_gfx942", "hip_addresses_gfx90a", "hip_limits_gfx942")
+    names = (
+        *("hip_trees_gfx942", "hip_tree_behind_loop_gfx942", "hip_elements_gfx942"),
+        *("hip_addresses_gfx90a", "hip_limits_gfx942"),
+    )
     paths = tuple(str(FIXTURES / f"{name}.s") for name in names)
     return {kernel.name: kernel for kernel in collect(Request(paths, passes=False)).kernels}
 
@@ -30,6 +33,26 @@ def _value(metrics: Mapping[str, Metric], name: str) -> Mapping[str, object]:
     value = metrics[name].value
     assert isinstance(value, Mapping), name
     return value
+
+
+@pytest.mark.parametrize(
+    ("name", "trees", "loops", "barriers"),
+    [
+        ("sums_in_steps", 1, 0, 8),  # distances of 128 to 1
+        ("sums_in_a_loop", 1, 1, 1),
+        ("largest_with_its_place", 1, 0, 4),  # distances of 8 to 1, two arrays
+        ("sums_of_neighbours", 0, 0, 0),  # the distance stays
+        ("sorted_pairs", 0, 0, 0),  # both elements are written
+        ("two_steps", 0, 0, 0),
+        ("sums_in_waves", 0, 0, 0),
+        ("adds_scaled", 0, 0, 0),  # no barrier
+    ],
+)
+def test_trees(
+    kernels: Mapping[str, KernelReport], name: str, trees: int, loops: int, barriers: int
+) -> None:
+    value = _value(kernels[name].metrics, "lds_trees")
+    assert (value["trees"], value["loops"], value["barriers"]) == (trees, loops, barriers)
 
 
 @pytest.mark.parametrize(

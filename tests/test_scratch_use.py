@@ -46,7 +46,8 @@ def test_an_array_that_data_indexes_is_no_spill() -> None:
         "scratch_load_dword",
         "scratch_store_dword",
     ]
-    assert not reports(ARRAYS)["counts_in_lds"].findings
+    told = reports(ARRAYS)["counts_in_lds"].findings
+    assert {finding.rule for finding in told} <= {"KI130"}  # of LDS alone
 
 
 def test_marked_accesses_are_spills_and_the_others_beside_them_are_not() -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 _NOT_TOLD: Final = (
     "KI014", "KI021", "KI023", "KI027", "KI029", "KI034", "KI035", "KI040", "KI041", "KI057",
-    "KI062", "KI066", "KI072", "KI077", "KI078", "KI079", "KI080", "KI087", "KI090", "KI102",
+    "KI062", "KI066", "KI072", "KI077", "KI078", "KI079", "KI080", "KI087", "KI102",
     "KI104", "KI115", "KI125", "KG014",
 )  # fmt: skip
 FORMER: Final[Mapping[str, str | None]] = MappingProxyType(

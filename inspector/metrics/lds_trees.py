@@ -1,0 +1,203 @@
+"""Reductions and scans that halve their distance step by step in LDS, with a barrier for each step.
+
+`for (s = n / 2; s > 0; s /= 2) { if (t < s) a[t] += a[t + s]; __syncthreads(); }` makes all waves
+of the workgroup meet log2(n) times, though from a distance below the wave's size on each step stays
+within one wave, whose lanes exchange values without LDS or barrier.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ..isa.dataflow.operands import operand_texts
+from ..model import Instruction, Metric, MetricSpec, Scalar
+from .subject import Subject, own_instructions, source_line
+
+_TREES: Final = "lds_trees"
+
+SPECS = (
+    MetricSpec(
+        _TREES,
+        "mapping",
+        "derived",
+        "kernel",
+        "Reductions and scans in LDS whose steps each combine an element with one at half (or "
+        "twice) the distance of the step before, with a barrier between them: how many `trees`, of "
+        "which `loops` have a number of steps that is not known here; `barriers` in the code of "
+        "all of them, the first `at` which line; None for Triton's code, where the compiler "
+        "chooses",
+    ),
+)
+
+_BARRIERS: Final = frozenset(("s_barrier", "s_barrier_wait"))
+_ELSEWHERE: Final = frozenset(
+    ("global_load", "global_store", "atomic", "lds_atomic", "lds_direct", "scratch_load", "call")
+)
+"""Classes that no step of a tree has: it works on what lies in LDS."""
+_SHIFT: Final = re.compile(r"[sv]_(?:lshr|lshl|ashr)(?:rev)?_[bi](?:16|32)$")
+_PAIR: Final = re.compile(r"ds_(?:read2|write2|load_2addr|store_2addr)(st64|_stride64)?_b(32|64)$")
+_OFFSET: Final = re.compile(r"\boffset([01]?):(\d{1,9})(?!\d)")
+_MOST_IN_STEP: Final = 60
+"""Instructions between two barriers; those that LLVM writes have 10 to 30."""
+_FEWEST_STEPS: Final = 3
+_STRIDE: Final = 64
+"""Elements that an offset of the `st64` forms counts."""
+
+
+class _Place(Struct, frozen=True):
+    """An address in LDS: its register and the offset in bytes."""
+
+    register: str
+    offset: int
+
+
+class _Step(Struct, frozen=True):
+    """What lies between two barriers: from where it reads, where it writes."""
+
+    reads: tuple[_Place, ...]
+    writes: tuple[_Place, ...]
+    first_write: Instruction
+
+    @property
+    def combines(self) -> bool:
+        """Whether elements that are written are read before, together with others.
+
+        An argument of the minimum is written beside it, and read from the other element alone.
+        """
+        return len(self.writes) < len(self.reads) <= 2 * len(self.writes) and not set(
+            self.writes
+        ).isdisjoint(self.reads)
+
+    @property
+    def distance(self) -> int | None:
+        """Bytes between an element that is written and the one combined with it.
+
+        None where they have no register in common, or are not equally far apart for all that is
+        written.
+        """
+        others = set(self.reads) - set(self.writes)
+        distances = {
+            min(
+                (
+                    abs(read.offset - write.offset)
+                    for read in others
+                    if read.register == write.register
+                ),
+                default=None,
+            )
+            for write in self.writes
+        }
+        return distances.pop() if len(distances) == 1 else None
+
+
+def compute(subject: Subject) -> Iterator[Metric]:
+    """The metric of `SPECS`."""
+    if subject.ttgir is not None:
+        yield Metric(_TREES, None, "mapping", "derived", "not looked for in Triton's code")
+        return
+    code = subject.function.instructions
+    loops: list[_Step] = []
+    runs: list[Sequence[_Step]] = []
+    barriers = 0
+    if any(inst.op.name in _BARRIERS for inst in code):
+        for own in own_instructions(subject.function).values():
+            met = sum(inst.op.name in _BARRIERS for inst in own)
+            step = _step(own) if met else None
+            if step is not None and step.combines and any(map(_halves_or_doubles, own)):
+                loops.append(step)
+                barriers += met
+        runs = list(_runs(code))
+        barriers += sum(map(len, runs))
+    firsts = [step.first_write for step in (*loops, *(run[0] for run in runs))]
+    first = min(firsts, key=lambda inst: inst.index, default=None)
+    value: dict[str, Scalar] = {
+        "trees": len(firsts),
+        "loops": len(loops),
+        "barriers": barriers,
+        "at": source_line(first.loc) if first is not None else None,
+    }
+    yield Metric(_TREES, value, "mapping", "derived")
+
+
+def _step(code: Sequence[Instruction]) -> _Step | None:
+    """The step that some instructions are; None where they do not only read and write LDS."""
+    if len(code) > _MOST_IN_STEP or any(inst.cls in _ELSEWHERE for inst in code):
+        return None
+    reads = tuple(place for inst in code if inst.cls == "lds_read" for place in _places(inst, 1))
+    writes = [inst for inst in code if inst.cls == "lds_write"]
+    if not reads or not writes:
+        return None
+    written = tuple(place for inst in writes for place in _places(inst, 0))
+    return _Step(reads, written, writes[0])
+
+
+def _places(inst: Instruction, position: int) -> Iterator[_Place]:
+    """The addresses of an access, whose register is the operand at a position."""
+    operands = operand_texts(inst.operands)
+    if len(operands) <= position or not operands[position].strip():
+        return
+    register = operands[position].split()[0]
+    offsets = {name: int(number) for name, number in _OFFSET.findall(inst.operands)}
+    pair = _PAIR.match(inst.op.name)
+    if pair is None:
+        yield _Place(register, offsets.get("", 0))
+        return
+    unit = int(pair[2]) // 8 * (_STRIDE if pair[1] else 1)
+    for name in ("0", "1"):
+        yield _Place(register, offsets.get(name, 0) * unit)
+
+
+def _halves_or_doubles(inst: Instruction) -> bool:
+    """Whether an instruction shifts a value by one bit, as the distance of the next step."""
+    operands = operand_texts(inst.operands)
+    return _SHIFT.match(inst.op.name) is not None and "1" in operands[1:]
+
+
+def _runs(code: Sequence[Instruction]) -> Iterator[Sequence[_Step]]:
+    """Yields steps in sequence, at least `_FEWEST_STEPS`, whose distances halve or double."""
+    run: list[_Step] = []
+    for part in _between_barriers(code):
+        step = _step(part)
+        if step is not None and (not step.combines or step.distance is None):
+            step = None
+        if step is not None and not _continues(run, step):
+            if len(run) >= _FEWEST_STEPS:
+                yield run
+            run = run[-1:] if _continues(run[-1:], step) else []
+        if step is None:
+            if len(run) >= _FEWEST_STEPS:
+                yield run
+            run = []
+        else:
+            run = [*run, step]
+    if len(run) >= _FEWEST_STEPS:
+        yield run
+
+
+def _continues(run: Sequence[_Step], step: _Step) -> bool:
+    """Whether a step's distance goes on as those of a run do."""
+    if not run:
+        return True
+    last, now = run[-1].distance, step.distance
+    if last is None or now is None:
+        return False
+    if len(run) > 1 and (run[-2].distance or 0) > last:
+        return last == 2 * now
+    if len(run) > 1:
+        return now == 2 * last
+    return last == 2 * now or now == 2 * last
+
+
+def _between_barriers(code: Iterable[Instruction]) -> Iterator[Sequence[Instruction]]:
+    part: list[Instruction] = []
+    for inst in code:
+        if inst.op.name in _BARRIERS:
+            yield part
+            part = []
+        else:
+            part.append(inst)
+    yield part
