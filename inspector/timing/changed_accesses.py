@@ -126,7 +126,7 @@ def _with_all_bytes(before: Timing, after: Timing) -> Timing:
         from_memory[pool_of[site]] += own * sharing.beyond_l3.get(site, 1.0)
     fresh, beyond = dict(sharing.fresh), dict(sharing.beyond_l3)
     for site, pool in pool_of.items():
-        if pool in changed and in_pool[pool] and brought[pool]:
+        if pool in changed and in_pool[pool] and min(brought[pool], needed[pool]) > 0:
             still = min(brought[pool], needed[pool])
             fresh[site] = min(1.0, still / in_pool[pool])
             beyond[site] = min(1.0, from_memory[pool] / still)
