@@ -253,7 +253,7 @@ class Session(Struct):
     def findings(self, *, leads: bool = False) -> Iterator[tuple[SessionKernel, Finding]]:
         """Yields every finding with its kernel, in the order of the targets; leads where asked."""
         for entry in self.ordered():
-            for finding in (*entry.report.findings, *(entry.report.leads if leads else ())):
+            for finding in entry.report.facts if leads else entry.report.findings:
                 yield entry, finding
 
     def report(self, tool: Mapping[str, str]) -> Report:

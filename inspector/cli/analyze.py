@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 from msgspec.structs import replace
@@ -35,6 +35,9 @@ from .target_options import (
     target_options,
     triton_option,
 )
+
+if TYPE_CHECKING:
+    from ..compare.trials.results import TrialRun
 
 _FEW = 2
 """Findings for which cures are tried without being asked."""
@@ -182,12 +185,10 @@ def analyze(
 
 def _with_trials(request: Request, report: Report, budget: float) -> tuple[Report, bool]:
     """Compiles the cures of the findings; returns them with the report, and whether Ctrl-C came."""
-    from ..compare.trials.rules import judging_pack
-    from ..compare.trials.running import TryRequest, with_trials
-    from .try_ import print_trials, run_trials
+    from ..compare.trials.running import with_trials
+    from .try_ import print_trials
 
-    pack, _ = judging_pack(())
-    trials, interrupted = run_trials(TryRequest(request, pack, None, budget), report)
+    trials, interrupted = _tried(request, report, budget)
     print_trials(trials, interrupted)
     return with_trials(report, trials), interrupted
 
@@ -201,16 +202,24 @@ def _with_few_trials(request: Request, report: Report) -> tuple[Report, bool]:
     ]
     if not timed:
         return report, False
+    from ..compare.trials.running import with_trials
+
+    _, longest = max(timed, key=lambda pair: pair[0])
+    worst = replace(report, kernels=(longest,), errors=(), notes=())
+    trials, interrupted = _tried(request, worst, limits.FEW_TRY_SECONDS, first=_FEW)
+    return with_trials(report, trials), interrupted
+
+
+def _tried(
+    request: Request, report: Report, budget: float, first: int | None = None
+) -> tuple[TrialRun, bool]:
+    """What came of cures that the default rules name, and whether Ctrl-C came."""
     from ..compare.trials.rules import judging_pack
-    from ..compare.trials.running import TryRequest, with_trials
+    from ..compare.trials.running import TryRequest
     from .try_ import run_trials
 
     pack, _ = judging_pack(())
-    few = TryRequest(request, pack, budget=limits.FEW_TRY_SECONDS, first=_FEW)
-    _, longest = max(timed, key=lambda pair: pair[0])
-    worst = replace(report, kernels=(longest,), errors=(), notes=())
-    trials, interrupted = run_trials(few, worst)
-    return with_trials(report, trials), interrupted
+    return run_trials(TryRequest(request, pack, None, budget, first), report)
 
 
 def _write(

@@ -123,8 +123,10 @@ def _analyzed(
     target: TargetOptions = target_of(context).with_triton(options["tritons"])
     pack, plan = recommended_pack(), None
     if run.command == "lint":
+        from ..pipeline.lint_running import analysis_for
+
         plan = _plan(options)
-        analysis = timing(AnalysisOptions(rules=plan.pack), **BESIDE) if plan.needs_time else None
+        analysis = replace(analysis_for(plan, whole=True), values=True)
         request = target.request(emulate=options["emulate"], analysis=analysis)
     elif run.command == "try":
         from ..compare.trials.rules import judging_pack

@@ -71,12 +71,8 @@ class NamedItem(Struct, frozen=True):
 
 def keys_of(kernel: KernelReport) -> ReportedKeys:
     """The keys that ids of a kernel begin."""
-    fingerprints = tuple(dict.fromkeys(f.fingerprint for f in _facts(kernel)))
+    fingerprints = tuple(dict.fromkeys(f.fingerprint for f in kernel.facts))
     return ReportedKeys(ids.kernel_key(kernel.id), fingerprints)
-
-
-def _facts(kernel: KernelReport) -> tuple[Finding, ...]:
-    return (*kernel.findings, *kernel.leads)
 
 
 def located(text: str, item: ids.ItemId, kernels: Sequence[KernelKeys]) -> NamedKey | None:
@@ -130,7 +126,7 @@ def item_of(
     """
     kernel_id = ids.kernel_key(kernel.id)[: max(len(item.key), ids.SHORTEST)]
     if fingerprint is not None:
-        findings = tuple(f for f in _facts(kernel) if f.fingerprint == fingerprint)
+        findings = tuple(f for f in kernel.facts if f.fingerprint == fingerprint)
         if not findings:
             raise KinspectError(
                 f"{text}: that finding is no longer there",

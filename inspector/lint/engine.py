@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,6 +45,8 @@ _AVERAGED = ("vector_bits.", "vectorized.", "matrix.share", "loop.code_bytes")
 REMAINDER = "loop.remainder"
 CORRECTNESS = "correctness"
 """The tag of rules that find wrong results; they matter even where nothing can be launched."""
+_BEYOND_ALL = 1000.0
+"""More percent than a cure can save: what gives wrong results comes before."""
 _CAUSES = ("access.reason", "op.kind", "wait.counter")
 """Values by which the findings of one rule in one loop are separated."""
 _LINE_AFTER_FILE = re.compile(r"(\.\w+):\d+(?::\d+)?")
@@ -71,7 +72,7 @@ def evaluate(
     pack: Pack, kernel: KernelReport, source_text: SourceText | None = None
 ) -> tuple[Finding, ...]:
     """The findings of a pack for a kernel, with the savings that the report has of its own."""
-    return judge(pack, kernel, source_text, saved=(*kernel.findings, *kernel.leads)).findings
+    return judge(pack, kernel, source_text, saved=kernel.facts).findings
 
 
 def judge(
@@ -261,29 +262,25 @@ class _Judge:
             rules.setdefault(match.rule.text.cause, set()).add(match.rule.text.id)
         rivals = [match for match in matches if len(rules[match.rule.text.cause]) > 1]
         # The number of prices is limited: those of what is told in any case come first.
-        told = one_of_each_cause(matches)
-        for kept in (told, rivals) if rivals else ():
-            for group in _cured_together(kept):
-                savings.of_rule(group[0].rule.text.id, self._removal(group))
+        for group in _cured_together(one_of_each_cause(matches) if rivals else ()):
+            savings.of_rule(group[0].rule.text.id, self._removal(group))
         worth: dict[tuple[str, int], float] = {}
-        for group in _cured_together(rivals):
-            rule = group[0].rule
-            percent = savings.of_rule(rule.text.id, self._removal(group))
-            if CORRECTNESS in rule.text.tags:
-                percent = math.inf
-            if percent is not None and percent >= LEAST:
-                for match in group:
-                    at = rule.text.id, match.ordinal
-                    worth[at] = max(worth.get(at, 0.0), percent)
         most: dict[str, float] = {}
-        for match in rivals:
-            at = match.rule.text.id, match.ordinal
-            most[match.rule.text.cause] = max(most.get(match.rule.text.cause, 0), worth.get(at, 0))
+        for group in _cured_together(rivals):
+            rule = group[0].rule.text
+            percent = savings.of_rule(rule.id, self._removal(group))
+            if CORRECTNESS in rule.tags:
+                percent = _BEYOND_ALL
+            if percent is not None and percent >= LEAST:
+                most[rule.cause] = max(most.get(rule.cause, 0.0), percent)
+                for match in group:
+                    at = rule.id, match.ordinal
+                    worth[at] = max(worth.get(at, 0.0), percent)
 
         def behind(match: Match) -> float:
-            own = worth.get((match.rule.text.id, match.ordinal), 0.0)
-            most_saved = most.get(match.rule.text.cause, 0.0)
-            return 0.0 if own > most_saved - LEAST else most_saved - own
+            rule = match.rule.text
+            lacks = most.get(rule.cause, 0.0) - worth.get((rule.id, match.ordinal), 0.0)
+            return lacks if lacks >= LEAST else 0.0
 
         return sorted(matches, key=behind)
 

@@ -46,11 +46,8 @@ SPECS = (
 
 def compute(subject: Subject) -> Iterator[Metric]:
     """The pairs of a kernel that race."""
-    report, reason = subject.races
-    is_assumed = reason == _FEWER_WAVES
-    if is_assumed:
-        report, reason = _races(subject, 2)
-        reason = reason or _FEWER_WAVES
+    is_assumed = not _unasked(subject) and _may_be_one_wave(subject)
+    report, reason = _races(subject, 2) if is_assumed else subject.races
     if report is None:
         yield Metric(RACES, None, "mapping", "derived", reason)
         return
@@ -76,16 +73,26 @@ _FIELDS: Final = (
 
 def followed(subject: LaunchedCode) -> tuple[RaceReport | None, str]:
     """The report on a kernel, or None and the reason."""
-    accesses = sum(inst.cls in _LDS for inst in subject.function.instructions)
-    machine, demand = subject.machine, subject.demand
-    waves = demand.waves_per_workgroup
-    if not accesses:
-        return None, NO_LDS
-    if machine is None or not waves or not subject.facts.analyse_races:
-        return None, NOT_LOOKED_AT
-    if demand.waves_from == "largest" and waves > 1:
+    if reason := _unasked(subject):
+        return None, reason
+    if _may_be_one_wave(subject):
         return None, _FEWER_WAVES
-    return _races(subject, waves)
+    return _races(subject, subject.demand.waves_per_workgroup or 0)
+
+
+def _unasked(subject: LaunchedCode) -> str:
+    """Why no races are looked for; empty where they are."""
+    if not any(inst.cls in _LDS for inst in subject.function.instructions):
+        return NO_LDS
+    waves = subject.demand.waves_per_workgroup
+    is_asked = subject.machine is not None and waves and subject.facts.analyse_races
+    return "" if is_asked else NOT_LOOKED_AT
+
+
+def _may_be_one_wave(subject: LaunchedCode) -> bool:
+    """Whether nothing states how many waves a workgroup has, and it may have several."""
+    waves = subject.demand.waves_per_workgroup
+    return subject.demand.waves_from == "largest" and waves is not None and waves > 1
 
 
 def _races(subject: LaunchedCode, waves: int) -> tuple[RaceReport | None, str]:

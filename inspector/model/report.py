@@ -281,6 +281,11 @@ class KernelReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     saved_in: str | None = None
 
     @property
+    def facts(self) -> tuple[Finding, ...]:
+        """The findings, and what saves too little to be one."""
+        return (*self.findings, *self.leads)
+
+    @property
     def all_read(self) -> bool:
         """Whether every instruction of its code was read; where a jump goes may be unknown."""
         return all(part.kind == "jump" for part in self.unread)

@@ -19,7 +19,7 @@ def check_references(kernel: KernelReport) -> None:
     Raises:
         ValueError: what is wrong, in words.
     """
-    for finding in (*kernel.findings, *kernel.leads):
+    for finding in kernel.facts:
         if not _FINGERPRINT.fullmatch(finding.fingerprint):
             raise ValueError(f"{finding.fingerprint[:60]!r} is no fingerprint of a finding")
     depths = _depths(kernel.loops)
