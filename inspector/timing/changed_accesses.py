@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -72,25 +72,28 @@ def with_fewest_lines(timing: Timing, sites: Container[int] | None = None) -> Ti
     line = timing.machine.cache_line_bytes or 64
     waves = [wave for waves in timing.workgroups for wave in waves]
     gathers = _gathers(timing.costs, waves[0]) if waves else set()
+    pool_of = _pools(timing)
 
     def changed(wave: WaveTrace) -> WaveTrace:
         touched: defaultdict[int, dict[int, None]] = defaultdict(dict)
         for position, access in wave.accesses.items():
-            touched[wave.stream[position]].update(dict.fromkeys(access.lines))
-        pools, pool_of = _shared_lines(touched)
-        taken = [0] * len(pools)
+            if access.lines:
+                touched[pool_of[wave.stream[position]]].update(dict.fromkeys(access.lines))
+        pools = {number: tuple(lines) for number, lines in touched.items()}
+        taken = dict.fromkeys(pools, 0)
         accesses = dict(wave.accesses)
         for position, access in sorted(wave.accesses.items()):
             fewest, site = math.ceil(access.bytes / line), wave.stream[position]
             is_asked = sites is None or site in sites
             if is_asked and len(access.lines) > fewest and site not in gathers:
-                pool, begin = pools[pool_of[site]], taken[pool_of[site]]
-                taken[pool_of[site]] += fewest
-                numbers = range(begin, begin + fewest)
+                number = pool_of[site]
+                pool, begin = pools[number], taken[number]
+                taken[number] += fewest
                 accesses[position] = replace(
-                    access, lines=tuple(pool[number % len(pool)] for number in numbers)
+                    access,
+                    lines=tuple(pool[at % len(pool)] for at in range(begin, begin + fewest)),
                 )
-        return replace(wave, accesses=accesses) if any(taken) else wave
+        return replace(wave, accesses=accesses) if any(taken.values()) else wave
 
     workgroups = [[changed(wave) for wave in waves] for waves in timing.workgroups]
     if workgroups == timing.workgroups:
@@ -141,34 +144,21 @@ def _all_accesses(timing: Timing) -> Iterator[tuple[int, Access]]:
                     yield wave.stream[position], access
 
 
-def _pools(before: Timing, after: Timing) -> dict[int, int]:
+def _pools(*timings: Timing) -> dict[int, int]:
     """By instruction, a number that it shares with those of its kind that touch its lines."""
     touched: defaultdict[int, set[int]] = defaultdict(set)
-    for timing in (before, after):
+    for timing in timings:
         for site, access in _all_accesses(timing):
             touched[site].update(access.lines)
-    pools: dict[int, int] = {}
-    kind_of = {site: before.costs.sites[site].kind for site in touched}
-    for kind in set(kind_of.values()):
-        of_kind = {site: of for site, of in touched.items() if kind_of[site] == kind}
-        numbers = _shared_lines(of_kind)[1]
-        pools |= {site: number + len(touched) * kind for site, number in numbers.items()}
-    return pools
-
-
-def _shared_lines(
-    touched: Mapping[int, Iterable[int]],
-) -> tuple[list[tuple[int, ...]], dict[int, int]]:
-    """The lines that instructions touch which have some in common, and by instruction which."""
-    pools: list[tuple[list[int], dict[int, None]]] = []
+    costs = timings[0].costs
+    pools: list[tuple[int, list[int], set[int]]] = []  # kind, instructions, their lines
     for site, lines in touched.items():
-        sites, pool = [site], dict.fromkeys(lines)
-        for others in [other for other in pools if not pool.keys().isdisjoint(other[1])]:
-            pools.remove(others)
-            sites, pool = others[0] + sites, others[1] | pool
-        pools.append((sites, pool))
-    pool_of = {site: number for number, (sites, _) in enumerate(pools) for site in sites}
-    return [tuple(pool) for _, pool in pools], pool_of
+        kind, sites, pool = costs.sites[site].kind, [site], lines
+        for other in [of for of in pools if of[0] == kind and not pool.isdisjoint(of[2])]:
+            pools.remove(other)
+            sites, pool = other[1] + sites, other[2] | pool
+        pools.append((kind, sites, pool))
+    return {site: number for number, (_, sites, _) in enumerate(pools) for site in sites}
 
 
 def _gathers(costs: Costs, wave: WaveTrace) -> set[int]:
