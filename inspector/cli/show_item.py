@@ -122,6 +122,7 @@ def _analyzed(
     options = context.params
     target: TargetOptions = target_of(context).with_triton(options["tritons"])
     pack, plan = recommended_pack(), None
+    analysis: AnalysisOptions | None
     if run.command == "lint":
         from ..pipeline.lint_running import analysis_for
 
