@@ -128,6 +128,7 @@ def time_of(case: dict[str, Any], *, savings: bool = False) -> KernelTime:
         gpu=case.get("gpu"),
         arguments=case["args"],
         savings=savings,
+        prices=False,
     )
     text = Path(case["asm"]).read_text()
     x, y, z = case["block"]
