@@ -117,6 +117,56 @@ def test_the_order_of_findings() -> None:
     assert [f.rule for f in said.leads] == ["F2", "F1"]
 
 
+@pytest.mark.parametrize(
+    ("prices", "told", "below"),
+    [
+        ({"vector": 3.1}, ["S1", "L1"], []),
+        ({"vector": 2.9}, ["L1"], []),
+        ({}, ["L1"], []),  # what it saves is not known
+    ],
+)
+def test_what_is_small_is_told_for_what_it_saves_alone(
+    prices: Mapping[Removed, float], told: list[str], below: list[str]
+) -> None:
+    """Without a time its size decides; a saved report says what it saves."""
+    rules = shipped(
+        pack(
+            named("S1", untimed="count.scratch_load > 9", removes="vector"),
+            named("L1", untimed="count.scratch_load > 8", removes="lds"),
+        )
+    )
+    untimed = kernel(loops=[loop(count__scratch_load=9)])
+    assert [f.rule for f in judge(rules, untimed).findings] == ["L1"]
+    report = timed(untimed)
+    said = judge(rules, report, price=lambda goes: {"lds": 3.0, **prices}.get(goes.what))
+    assert ([f.rule for f in said.findings], [f.rule for f in said.leads]) == (told, below)
+    saved = replace(report, findings=said.findings, leads=said.leads)
+    assert evaluate(rules, saved) == said.findings
+
+
+def test_what_is_small_covers_no_other_rule_of_its_cause() -> None:
+    small = named("R1", cause="a", untimed="count.scratch_load > 9", removes="lds")
+    rules = shipped(pack(small, named("R2", cause="a", removes="vector")))
+    report = timed(kernel(loops=[loop(count__scratch_load=9)]))
+    for lds, told in ((2.0, "R2"), (40.0, "R1")):
+        prices = {"lds": lds, "vector": 20.0}
+        said = judge(rules, report, price=lambda goes, prices=prices: prices[goes.what])
+        assert [f.rule for f in said.findings] == [told]
+
+
+def test_a_kind_of_work_that_takes_little_is_not_simulated_in_parts() -> None:
+    parted = "{what: vector, part: 0.5}"
+    rules = pack(named("S1", untimed="count.scratch_load > 9", removes=parted))
+    asked: list[Removal] = []
+
+    def price(removal: Removal) -> float:
+        asked.append(removal)
+        return 2.0
+
+    judge(shipped(rules), timed(kernel(loops=[loop(count__scratch_load=9)])), price=price)
+    assert asked == [Removal("vector")]
+
+
 def test_what_repeats_a_remedy_comes_last() -> None:
     """One rule with one fix takes one of the first places, however many loops it is about."""
     rules = pack(named("R1", removes="vector"), named("R2", removes="lds"))

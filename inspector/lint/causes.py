@@ -39,11 +39,14 @@ class Match(Struct, frozen=True):
             outside all loops.
         readings: what the rule read there, the worst first; a rule of scope kernel or loop has
             one, of no access.
+        is_small: whether it is told only where it saves enough of the launch's time; see
+            `RuleText.untimed`.
     """
 
     rule: Rule
     ordinal: int
     readings: tuple[Reading, ...]
+    is_small: bool = False
 
 
 def one_of_each_cause(matches: Sequence[Match]) -> list[Match]:

@@ -94,7 +94,7 @@ def judge(
 
     For a kernel that cannot be launched, only findings on that and on wrong results are returned.
     Where the launch's time is known, what a cure saves of it decides on severity and order, and
-    what saves too little is a lead; else only hot loops are looked at.
+    what saves too little is a lead; else only hot loops are looked at, and `untimed` decides.
 
     Args:
         pack: the rules.
@@ -113,9 +113,9 @@ def judge(
     """
     judging = _Judge(kernel, source_text)
     savings = Savings.of(price, saved)
-    matches = judging.without_remainders(judging.all_matches(pack))
+    matches = judging.without_remainders(judging.all_matches(pack, small=savings.are_known))
     if savings.are_known:
-        matches = judging.by_saving(matches, savings)
+        matches = judging.by_saving(judging.worth_telling(matches, savings), savings)
     findings: list[Finding] = []
     leads: list[Finding] = []
     for finding, removal, is_stated in judging.facts(one_of_each_cause(matches)):
@@ -186,6 +186,15 @@ def _counted(match: Match, readings: Sequence[Reading] | None = None) -> Values:
     return Values(values.kernel, values.loop, {**values.subject, **counts})
 
 
+def _is_small(rule: Rule, values: Values) -> bool:
+    """Whether what a rule finds is told only where it saves enough of the launch's time."""
+    return rule.untimed is not None and rule.untimed.evaluate(values) is not True
+
+
+def _saves_much(percent: float | None) -> bool:
+    return percent is not None and percent >= LEAST
+
+
 def _matters_without_launch(rule: Rule) -> bool:
     return rule.text.prevents_launch or CORRECTNESS in rule.text.tags
 
@@ -202,9 +211,19 @@ class _Judge:
         self._of_groups: dict[int, Sequence[Reading]] = {}
         self._identities: Counter[tuple[str, str, int, str]] = Counter()
 
-    def all_matches(self, pack: Pack) -> list[Match]:
-        """The matches of all rules; without a possible launch those that still matter."""
-        matches = [match for rule in pack.rules for match in self._matches(rule)]
+    def all_matches(self, pack: Pack, *, small: bool) -> list[Match]:
+        """The matches of all rules; without a possible launch those that still matter.
+
+        Args:
+            pack: the rules.
+            small: whether those are returned that are told only for what they save.
+        """
+        matches = [
+            match
+            for rule in pack.rules
+            for match in self._matches(rule)
+            if small or not match.is_small
+        ]
         if any(match.rule.text.prevents_launch for match in matches):
             matches = [match for match in matches if _matters_without_launch(match.rule)]
         return matches
@@ -215,14 +234,15 @@ class _Judge:
         if scope == "kernel":
             values = Values(self._of_kernel, {})
             if self._breaks_whatever_unread(rule, values):
-                yield Match(rule, -1, (Reading(values, ()),))
+                yield Match(rule, -1, (Reading(values, ()),), _is_small(rule, values))
         elif scope == "loop":
             for ordinal, loop in enumerate(self._kernel.loops):
                 if hot_only and not loop.hot:
                     continue
                 values = Values(self._of_kernel, self._loop(ordinal))
                 if self._breaks_whatever_unread(rule, values):
-                    yield Match(rule, ordinal, (Reading(values, ()),))
+                    small = _is_small(rule, values)
+                    yield Match(rule, ordinal, (Reading(values, ()),), small)
         else:
             for group in self._subjects.groups(scope, hot_only):
                 broken = [
@@ -230,8 +250,10 @@ class _Judge:
                     for reading in self._readings(group)
                     if self._breaks_whatever_unread(rule, reading.values)
                 ]
-                for readings in _by_cause(broken):
-                    yield Match(rule, group.ordinal, tuple(readings))
+                for small in (False, True):
+                    alike = [r for r in broken if _is_small(rule, r.values) is small]
+                    for readings in _by_cause(alike):
+                        yield Match(rule, group.ordinal, tuple(readings), small)
 
     def _is_hot_only(self, rule: Rule) -> bool:
         """Whether a rule looks at hot loops alone: the time says what others are worth."""
@@ -251,6 +273,40 @@ class _Judge:
             for group in placed
         ]
 
+    def worth_telling(self, matches: Sequence[Match], savings: Savings) -> list[Match]:
+        """The matches without the small ones whose cures save little.
+
+        What goes with all work of their kind bounds them; a rule that finds more, too, tells that.
+        """
+        large = {match.rule.text.id for match in matches if not match.is_small}
+        told = [match for match in matches if not match.is_small]
+        if len(told) == len(matches):
+            return told
+        self._price(one_of_each_cause(told), savings)
+        small = [
+            match
+            for match in matches
+            if match.is_small
+            and not (match.rule.text.cured_together and match.rule.text.id in large)
+        ]
+        worth: set[tuple[str, int]] = set()
+        for group in _cured_together(small):
+            removal, rule = self._removal(group), group[0].rule.text.id
+            if removal is None or not _saves_much(savings.of_rule(rule, Removal(removal.what))):
+                continue
+            if _saves_much(savings.of_rule(rule, removal)):
+                worth.update((rule, match.ordinal) for match in group)
+        return [
+            match
+            for match in matches
+            if not match.is_small or (match.rule.text.id, match.ordinal) in worth
+        ]
+
+    def _price(self, matches: Sequence[Match], savings: Savings) -> None:
+        """The number of prices is limited: those of what is told in any case come first."""
+        for group in _cured_together(matches):
+            savings.of_rule(group[0].rule.text.id, self._removal(group))
+
     def by_saving(self, matches: Sequence[Match], savings: Savings) -> list[Match]:
         """The matches, of each cause those of the rule first whose cure saves most.
 
@@ -261,9 +317,7 @@ class _Judge:
         for match in matches:
             rules.setdefault(match.rule.text.cause, set()).add(match.rule.text.id)
         rivals = [match for match in matches if len(rules[match.rule.text.cause]) > 1]
-        # The number of prices is limited: those of what is told in any case come first.
-        for group in _cured_together(one_of_each_cause(matches) if rivals else ()):
-            savings.of_rule(group[0].rule.text.id, self._removal(group))
+        self._price(one_of_each_cause(matches) if rivals else (), savings)
         worth: dict[tuple[str, int], float] = {}
         most: dict[str, float] = {}
         for group in _cured_together(rivals):

@@ -39,7 +39,8 @@ def pack_schema() -> dict[str, Any]:
     pack["anyOf"] = [{"required": ["rules"]}, {"required": ["extends"]}]
     rule = _object(RuleText)
     rule["dependencies"] = {
-        "cured_together": {"properties": {"scope": {"enum": ["loop", "instruction"]}}}
+        "cured_together": {"properties": {"scope": {"enum": ["loop", "instruction"]}}},
+        "untimed": ["removes"],
     }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",

@@ -193,6 +193,8 @@ class Reader:
             self._fault(
                 nodes["cured_together"], "cured_together is for rules of scope loop or instruction"
             )
+        if "untimed" in nodes and "removes" not in nodes:
+            self._fault(nodes["untimed"], "untimed is for rules with removes")
         compiled = self._compiled(nodes, values, scope)
         for tag in values.get("tags", ()):
             if not _TAG.fullmatch(tag):

@@ -257,6 +257,8 @@ class RuleText(Struct, frozen=True, kw_only=True):
         message: what is wrong, with figures in braces.
         confidence: how surely the static figures show it.
         when: the condition under which the rule applies; always without one.
+        untimed: what makes the fact large enough to be told where its cure's saving is not known;
+            where it is, that alone decides. Only with `removes`.
         cause: what makes the kernel slow, by name. Rules of one cause that find something at one
             place have one finding: that of the first in the pack.
         removes: the work that its cure takes away. Where a launch's time is known, severity and
@@ -289,6 +291,7 @@ class RuleText(Struct, frozen=True, kw_only=True):
     message: str
     confidence: Literal["certain", "likely", "possible"] = "certain"
     when: str | None = None
+    untimed: str | None = None
     cause: str = ""
     removes: Removed | Removes | None = None
     explain: str = ""
@@ -363,6 +366,7 @@ COMPILERS: Mapping[str, Callable[[Any, Catalogue, Scope], Any]] = MappingProxyTy
     {
         "when": compile_condition,
         "require": compile_condition,
+        "untimed": compile_condition,
         "message": compile_template,
         "fix": compile_template,
         "removes": compile_removes,
@@ -405,6 +409,12 @@ class Rule(Struct, frozen=True):
         return found
 
     @property
+    def untimed(self) -> Expression | None:
+        """What makes it large enough where nobody knows what its cure saves; None: anything."""
+        found: Expression | None = self._part("untimed")
+        return found
+
+    @property
     def message(self) -> Template:
         """What is wrong."""
         found: Template = self._part("message")
@@ -434,7 +444,8 @@ class Rule(Struct, frozen=True):
     def names(self) -> tuple[MetricName, ...]:
         """The metrics in conditions and message, each once; those of `require` come first."""
         when = self.when.names if self.when else ()
-        return tuple(dict.fromkeys((*self.require.names, *when, *self.message.names)))
+        size = self.untimed.names if self.untimed else ()
+        return tuple(dict.fromkeys((*self.require.names, *size, *when, *self.message.names)))
 
     @property
     def read_names(self) -> tuple[MetricName, ...]:
