@@ -276,7 +276,8 @@ class _Judge:
     def worth_telling(self, matches: Sequence[Match], savings: Savings) -> list[Match]:
         """The matches without the small ones whose cures save little.
 
-        What goes with all work of their kind bounds them; a rule that finds more, too, tells that.
+        Where several are of one kind of work, what goes with all of it bounds them. A rule that
+        finds more as well tells that.
         """
         large = {match.rule.text.id for match in matches if not match.is_small}
         told = [match for match in matches if not match.is_small]
@@ -290,11 +291,14 @@ class _Judge:
             and not (match.rule.text.cured_together and match.rule.text.id in large)
         ]
         worth: set[tuple[str, int]] = set()
-        for group in _cured_together(small):
-            removal, rule = self._removal(group), group[0].rule.text.id
-            if removal is None or not _saves_much(savings.of_rule(rule, Removal(removal.what))):
+        groups = [(group, self._removal(group)) for group in _cured_together(small)]
+        kinds = Counter(removal.what for _, removal in groups if removal is not None)
+        for group, removal in groups:
+            if removal is None:
                 continue
-            if _saves_much(savings.of_rule(rule, removal)):
+            rule = group[0].rule.text.id
+            asked = [Removal(removal.what), removal][kinds[removal.what] == 1 :]
+            if all(_saves_much(savings.of_rule(rule, work)) for work in asked):
                 worth.update((rule, match.ordinal) for match in group)
         return [
             match
