@@ -6,6 +6,7 @@ from ..model import MetricSpec
 
 US = "time.us"
 SHARE = "time.share"
+MEMORY = "time.memory"
 SPECS = (
     MetricSpec(US, "us", "estimated", "kernel", "Time of the launch by the timing model"),
     MetricSpec(
@@ -14,5 +15,12 @@ SPECS = (
         "estimated",
         "loop",
         "Share of the launch's time that goes to the loop's instructions, nested loops left out",
+    ),
+    MetricSpec(
+        MEMORY,
+        "%",
+        "estimated",
+        "loop",
+        "Share of the loop's own time in which its waves wait for loads and stores",
     ),
 )

@@ -166,14 +166,10 @@ def _timed_report(
 
 def _with_metrics(report: KernelReport, found: _Found) -> KernelReport:
     """A report with its time, which rules and comparisons read as metrics."""
-    shares = {
-        loop.loop: Metric(times.SHARE, round(100 * loop.share, 2), "%", "estimated")
-        for loop in found.loops
-        if loop.share is not None
-    }
+    of_loops = {loop.loop: _loop_metrics(loop) for loop in found.loops}
     loops = tuple(
-        replace(loop, metrics={**loop.metrics, times.SHARE: shares[loop.id]})
-        if loop.id in shares
+        replace(loop, metrics={**loop.metrics, **of_loops[loop.id]})
+        if loop.id in of_loops
         else loop
         for loop in report.loops
     )
@@ -189,6 +185,14 @@ def _with_metrics(report: KernelReport, found: _Found) -> KernelReport:
         metrics=metrics,
         loops=loops,
     )
+
+
+def _loop_metrics(loop: LoopTime) -> dict[str, Metric]:
+    waits = {stall.reason: stall.share for stall in loop.stalls}.get("memory", 0.0)
+    shares = {times.MEMORY: round(100 * waits, 1)}
+    if loop.share is not None:
+        shares[times.SHARE] = round(100 * loop.share, 2)
+    return {name: Metric(name, share, "%", "estimated") for name, share in shares.items()}
 
 
 def _without(report: KernelReport, reason: str) -> KernelReport:
