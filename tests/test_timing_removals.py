@@ -120,8 +120,9 @@ _PAIRS = """  global_load_dword v2, v1, s[4:5]
 """
 
 
-def streamed(loads: str) -> Timing:
-    code = f"{_HEAD}{_STREAM.replace('LOADS', loads)}{_TAIL}"
+def streamed(loads: str, shift: int = 3) -> Timing:
+    stream = _STREAM.replace("LOADS", loads).replace("v1, 3, v0", f"v1, {shift}, v0")
+    code = f"{_HEAD}{stream}{_TAIL}"
     return made(code, f"f32[{1 << 25}]=zeros, i32 1", 1 << 14, 256, 8)
 
 
@@ -135,6 +136,22 @@ def test_bytes_that_a_neighbour_brings_come_from_memory_all_the_same() -> None:
     lines = lines_of(slow, "global_load", in_loop=False)
     for what in ("lines", "wide accesses"):
         assert saves(slow, Removal(what, lines=lines)) < 3, what
+
+
+def test_loads_of_two_tensors_in_turn_bring_the_bytes_of_both() -> None:
+    """Each of them finds in the L1 what the first of its tensor brought."""
+    upper = "  v_add_u32 v20, 0x1000, v1\n"
+    narrow = "".join(
+        f"  global_load_dword v{start + n}, {place}, s[4:5] offset:{4 * n}\n"
+        for n in range(4)
+        for start, place in ((4, "v1"), (8, "v20"))
+    )
+    wide = "  global_load_dwordx4 v[4:7], v1, s[4:5]\n  global_load_dwordx4 v[8:11], v20, s[4:5]\n"
+    slow, fast = (streamed(upper + loads, shift=4) for loads in (narrow, wide))
+    assert timed(slow).units["memory"] > 0.9
+    assert abs(gain(slow, fast)) < 3
+    removal = Removal("wide accesses", lines=lines_of(slow, "global_load", in_loop=False))
+    assert saves(slow, removal) < 3
 
 
 def test_loads_that_the_next_steps_do_not_need_are_no_longer_waited_for() -> None:

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 from ..base import limits
 from ..base.errors import KinspectError
 from ..model import KernelReport, Report, value_of
-from ..pipeline.jobs import BESIDE, Request, timing
+from ..pipeline.jobs import Request, beside, timing
 from .collected import check_one_launch, collected
 from .kept import keeping
 from .options import (
     Amount,
+    arguments_option,
     check_save,
     emulate_option,
     format_option,
@@ -99,6 +100,7 @@ SORTS = ("worst", "time", "name", "vgpr", "occupancy", "spills", "lds")
     help="Measured time of one launch: its share of the bound is reported.  One kernel only.",
 )
 @target_options
+@arguments_option
 @point_option
 @history_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
@@ -118,6 +120,7 @@ def analyze(
     no_try: bool,
     try_budget: float,
     time_us: float | None,
+    arguments: str | None,
     history: bool,
     label: str | None,
     color: bool | None,
@@ -127,7 +130,8 @@ def analyze(
     TARGET: a .py script (or script.py::kernel, or pkg.mod), which is run without a GPU to see what
     it would launch; .s/.amdgcn/.asm, .hsaco/.co, .ttir, .ttgir; Inductor's output_code.py; a
     folder, a Triton cache or dump folder; a trace of `kinspect record`; a saved report (.json) or
-    .kinspect file.  What follows -- is passed to the script.
+    .kinspect file.  What follows -- is passed to the script.  Code (.s, .hsaco) is timed where its
+    launch is stated: --grid, --workgroup, --args.
 
     --format agent: for coding agents, at most 2,000 tokens a kernel, the worst first; `kinspect
     show ID` opens what it names.
@@ -141,7 +145,7 @@ def analyze(
         raise KinspectError("--try and two --triton exclude each other", "name one of them")
     if try_cures and no_try:
         raise KinspectError("--try and --no-try exclude each other", "drop one of them")
-    analysis = None if no_time else timing(**BESIDE)
+    analysis = None if no_time else timing(**beside(arguments))
     request = target.request(passes=not no_passes, emulate=emulate, analysis=analysis)
     if time_us is not None:
         request = replace(request, overrides=replace(request.overrides, time_us=time_us))

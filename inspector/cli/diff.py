@@ -17,8 +17,8 @@ from ..compare.diff.results import DiffReport
 from ..compare.diff.tolerances import tolerances_of
 from ..model import Report
 from ..pipeline.events import Captured, Compiled, Event
-from ..pipeline.jobs import BESIDE, Request, timing
-from .options import emulate_option, format_option, output_option, result_stream
+from ..pipeline.jobs import Request, beside, timing
+from .options import arguments_option, emulate_option, format_option, output_option, result_stream
 from .progress import counting, print_error, problem
 from .target_options import ScriptCommand, TargetOptions, target_options
 
@@ -68,6 +68,7 @@ FAIL_ON = ("never", "regression", "difference")
 @click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
 @emulate_option
 @target_options
+@arguments_option
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def command(
     target: TargetOptions,
@@ -82,6 +83,7 @@ def command(
     details: bool,
     no_passes: bool,
     emulate: bool,
+    arguments: str | None,
     color: bool | None,
 ) -> int:
     """Say what changed, kernel by kernel, and whether it matters.
@@ -95,7 +97,8 @@ def command(
     """
     comparison = _comparison(target.targets, target.archs, tritons, sets)
     target = target.with_triton(tritons)
-    request = target.request(passes=not no_passes, emulate=emulate, analysis=timing(**BESIDE))
+    analysis = timing(**beside(arguments))
+    request = target.request(passes=not no_passes, emulate=emulate, analysis=analysis)
     options = DiffOptions(tolerances_of(tolerances))
     if isa:
         options = replace(options, most_isa=None)

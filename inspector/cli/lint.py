@@ -21,6 +21,7 @@ from ..pipeline.lint_running import analysis_for, judged_events
 from ..pipeline.linting import lint as run
 from .kept import keeping
 from .options import (
+    arguments_option,
     emulate_option,
     format_option,
     history_options,
@@ -94,6 +95,7 @@ _WITH_IDS = frozenset({"agent", "json", "sarif"})
 )
 @emulate_option
 @target_options
+@arguments_option
 @point_option
 @history_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
@@ -110,6 +112,7 @@ def lint(
     update_baseline: bool,
     config: Path | None,
     emulate: bool,
+    arguments: str | None,
     history: bool,
     label: str | None,
     color: bool | None,
@@ -141,7 +144,8 @@ def lint(
     )
     plan = make_plan(options, loaded)
     recorder = history_recorder("lint", history, label)
-    wanted = analysis_for(plan, whole=recorder is not None or form == "agent")
+    whole = recorder is not None or form == "agent"
+    wanted = analysis_for(plan, whole=whole, arguments=arguments)
     request = target.request(emulate=emulate, analysis=wanted)
     end_as_interrupted()
     judge = Judge(plan, _to_try if form == "agent" else None)

@@ -185,6 +185,16 @@ def emulate_option(function: F) -> F:
     )(function)
 
 
+def arguments_option(function: F) -> F:
+    """Adds `arguments`: what a launch of a file of code passes; None without the option."""
+    return click.option(
+        "--args",
+        "arguments",
+        metavar="LIST",
+        help="Of a file of code: what the launch passes: 'f32[4096], i32[9]=zeros, i32 7'.",
+    )(function)
+
+
 @contextmanager
 def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
     """Yields stdout, or a file that appears only when it is complete.

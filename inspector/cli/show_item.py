@@ -19,7 +19,7 @@ from ..lint.rule import RuleText
 from ..model import KernelReport
 from ..pipeline.analysis import recommended_pack
 from ..pipeline.analysis_options import AnalysisOptions
-from ..pipeline.jobs import BESIDE, Request, timing
+from ..pipeline.jobs import Request, beside, timing
 from ..pipeline.printed_ids import PrintedKernel, PrintedRun, runs
 from .options import split_list
 from .target_options import TargetOptions, next_steps, target_of
@@ -115,7 +115,9 @@ def _analyzed(
         from ..pipeline.lint_running import analysis_for
 
         plan = _plan(options)
-        analysis = replace(analysis_for(plan, whole=True), values=True)
+        analysis = replace(
+            analysis_for(plan, whole=True, arguments=options["arguments"]), values=True
+        )
         request = target.request(emulate=options["emulate"], analysis=analysis)
     elif run.command == "try":
         from ..compare.trials.rules import judging_pack
@@ -124,7 +126,7 @@ def _analyzed(
         analysis = timing(AnalysisOptions(rules=pack), prices=not options["rules"])
         request = target.request(analysis=analysis)
     else:
-        analysis = None if options["no_time"] else timing(**BESIDE)
+        analysis = None if options["no_time"] else timing(**beside(options["arguments"]))
         passes = not options["no_passes"]
         request = target.request(passes=passes, emulate=options["emulate"], analysis=analysis)
     kernel = None

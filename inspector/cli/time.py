@@ -13,7 +13,7 @@ from ..metrics.kernel import Asked
 from ..pipeline.analysis_options import EVERY_LOOP, RESIDENT, AnalysisOptions
 from ..pipeline.jobs import timing
 from .collected import check_any, check_one_launch, collected
-from .options import Amount, format_option, output_option, result_stream
+from .options import Amount, arguments_option, format_option, output_option, result_stream
 from .progress import print_problems
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
@@ -37,12 +37,7 @@ def _trips(
 @click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
 @format_option("text", "json")
 @output_option
-@click.option(
-    "--args",
-    "arguments",
-    metavar="LIST",
-    help="Of a file of code: what the launch passes: 'f32[4096], i32[9]=zeros, i32 7'.",
-)
+@arguments_option
 @click.option("--gpu", metavar="NAME", help="The product: MI325X, for example.")
 @click.option(
     "--clock",

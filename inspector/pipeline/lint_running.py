@@ -15,7 +15,7 @@ from ..model import KernelReport
 from .analysis_options import RESIDENT, AnalysisOptions
 from .collecting import transformed_reports
 from .events import Failed
-from .jobs import BESIDE, Request, timing
+from .jobs import Request, beside, timing
 from .lint_plan import LintPlan
 from .linting import LintEvent
 from .reading import READ, Transformed
@@ -27,13 +27,16 @@ _FEW_RULES = 20
 _ARTIFACTS = frozenset({"amdgcn"})  # what findings point into
 
 
-def analysis_for(plan: LintPlan, *, whole: bool = False) -> AnalysisOptions:
+def analysis_for(
+    plan: LintPlan, *, whole: bool = False, arguments: str | None = None
+) -> AnalysisOptions:
     """How much of each kernel a plan needs to know.
 
     Args:
         plan: it judges each report: the analysis applies its rules where launches are timed, which
             says what cures save.
         whole: whether all metrics are needed: where they are kept, or cures are looked for.
+        arguments: what the launch of a file of code passes.
     """
     few = len(plan.rules) <= _FEW_RULES
     asked = plan.asked if few and not whole else None
@@ -44,7 +47,7 @@ def analysis_for(plan: LintPlan, *, whole: bool = False) -> AnalysisOptions:
     if asked is not None:
         metrics = tuple(sorted({*asked.metrics, RESIDENT}))
         options = replace(options, asked=replace(asked, metrics=metrics))
-    return timing(options, **BESIDE)
+    return timing(options, **beside(arguments))
 
 
 def judged_events(

@@ -105,7 +105,8 @@ def _with_all_bytes(before: Timing, after: Timing) -> Timing:
     """A launch with other accesses, all bytes of which still come from where they came from.
 
     Which instruction brings a line into the L2 is noted of the former accesses. Those of one kind
-    with lines in common bring as many as before, or as hold their bytes if these are fewer.
+    with lines in common bring as many as before, or as hold their bytes if these are fewer: each as
+    many of them as it is the first of its workgroup to touch, for the others find theirs in the L1.
     """
     line = before.machine.cache_line_bytes or 64
     sharing, pool_of = before.sharing, _pools(before, after)
@@ -118,8 +119,9 @@ def _with_all_bytes(before: Timing, after: Timing) -> Timing:
     for site, access in _all_accesses(after):
         lines_after[site] += len(access.lines)
     changed = {pool for site, pool in pool_of.items() if lines[site] != lines_after[site]}
+    first = _first_touches(after)
     in_pool: defaultdict[int, int] = defaultdict(int)
-    for site, count in lines_after.items():
+    for site, count in first.items():
         in_pool[pool_of[site]] += count
     brought: defaultdict[int, float] = defaultdict(float)
     from_memory: defaultdict[int, float] = defaultdict(float)
@@ -129,11 +131,24 @@ def _with_all_bytes(before: Timing, after: Timing) -> Timing:
         from_memory[pool_of[site]] += own * sharing.beyond_l3.get(site, 1.0)
     fresh, beyond = dict(sharing.fresh), dict(sharing.beyond_l3)
     for site, pool in pool_of.items():
-        if pool in changed and in_pool[pool] and min(brought[pool], needed[pool]) > 0:
-            still = min(brought[pool], needed[pool])
-            fresh[site] = min(1.0, still / in_pool[pool])
+        still = min(brought[pool], needed[pool])
+        if pool in changed and lines_after[site] and in_pool[pool] and still > 0:
+            fresh[site] = min(1.0, still * first[site] / in_pool[pool] / lines_after[site])
             beyond[site] = min(1.0, from_memory[pool] / still)
     return replace(after, sharing=Sharing(fresh, beyond, fresh))
+
+
+def _first_touches(timing: Timing) -> dict[int, int]:
+    """By instruction, the lines that no earlier access of the workgroup touches."""
+    first: defaultdict[int, int] = defaultdict(int)
+    for waves in timing.workgroups:
+        seen: set[int] = set()
+        for wave in waves:
+            for position, access in sorted(wave.accesses.items()):
+                known = len(seen)
+                seen.update(access.lines)
+                first[wave.stream[position]] += len(seen) - known
+    return first
 
 
 def _all_accesses(timing: Timing) -> Iterator[tuple[int, Access]]:
@@ -266,14 +281,16 @@ def _mergeable(timing: Timing, moved: Mapping[int, int]) -> Iterator[list[int]]:
         for number, block in enumerate(timing.function.blocks)
         for site in range(block.start, block.stop)
     }
+    pool_of = _pools(timing)
+    in_order = sorted(moved.items(), key=lambda item: (pool_of.get(item[0], _NEVER), item[0]))
     alike: defaultdict[tuple[int, int, int], list[int]] = defaultdict(list)
-    for site, size in sorted(moved.items()):
+    for site, size in in_order:
         if 0 < size < _WIDEST:
             alike[block_of.get(site, -1), timing.costs.sites[site].kind, size].append(site)
     for (_, _, size), of_size in alike.items():
         times = _WIDEST // size
         for begin in range(0, len(of_size), times):
-            group = of_size[begin : begin + times]
+            group = sorted(of_size[begin : begin + times])
             if len(group) > 1:
                 yield group
 
