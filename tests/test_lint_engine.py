@@ -419,8 +419,8 @@ rules:
         "t.yaml:15:21: cured_together is for rules of scope loop or instruction",
         't.yaml:13:27: `"a"` is text, a number is needed here',
         "t.yaml:17:5: a mapping with id, name, severity, scope, require, message, confidence, "
-        "when, untimed, cause, removes, explain, fix, references, status, cured_together, tags, tried, "
-        "prevents_launch, cures, cures_only, improves goes here",
+        "when, untimed, cause, removes, explain, fix, references, status, cured_together, tags, "
+        "tried, prevents_launch, cures, cures_only, improves goes here",
     ]
 
 

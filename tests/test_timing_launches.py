@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -322,6 +324,23 @@ def test_the_command_times_code_with_a_stated_launch(tool: Tool, form: str) -> N
     assert time["workgroups"] == 256
     assert math.isclose(time["us"], time["cycles"] / time["mhz"] + 1.5, rel_tol=0.01)
     assert {saving["change"] for saving in time["savings"]} >= {"memory latency", "launch"}
+
+
+def test_findings_on_code_say_what_their_cures_save_of_a_stated_launch(tool: Tool) -> None:
+    """`show` opens them as they were told, and `diff` compares the times."""
+    launch = ("--grid", "16,16", "--workgroup", "256", "--lds", "8192", "--args", ARGUMENTS)
+    told = {}
+    for command in ("analyze", "lint"):
+        run = tool(command, GEMM, *launch, "--format", "agent")
+        assert run.returncode == 0, run.stderr
+        told[command] = re.findall(r"finding (\w+) (KI\d+) \w+ .*saves=([\d.]+)%", run.stdout)
+        assert f"--args {shlex.quote(ARGUMENTS)}" in run.stdout or command == "analyze"
+    assert [rest for _, *rest in told["analyze"]] == [rest for _, *rest in told["lint"]]
+    ident, _, percent = told["analyze"][0]
+    assert f"cure saves: {percent} % of the launch" in tool("show", ident).stdout
+    compared = tool("diff", GEMM, GEMM, *launch, "--format", "json")
+    (pair,) = json.loads(compared.stdout)["pairs"]
+    assert [side["metrics"]["time.us"]["value"] > 10 for side in pair["sides"]] == [True, True]
 
 
 @pytest.mark.parametrize(

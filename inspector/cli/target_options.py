@@ -179,6 +179,7 @@ def next_steps(context: click.Context | None = None) -> AgentCalls:
             options=tuple(word for name in _DECIDING for word in typed.get(name, ())),
             argv=context.meta.get(ARGV, ()),
             has_signature="signature" in typed,
+            passed=tuple(typed.get("arguments", ())),
         )
     )
 

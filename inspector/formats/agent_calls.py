@@ -94,11 +94,13 @@ class ShellLaunch(Struct, frozen=True):
         options: --signature and -D, --call, --workgroup, --set, with their values.
         argv: arguments of the script.
         has_signature: whether a signature names the kernel, which has no case then.
+        passed: --args with its value, by which the launch of a file of code is timed.
     """
 
     options: tuple[str, ...] = ()
     argv: tuple[str, ...] = ()
     has_signature: bool = False
+    passed: tuple[str, ...] = ()
 
 
 _PLAIN = ShellLaunch()
@@ -121,10 +123,10 @@ class ShellCalls:
         return f"kinspect show {shlex.quote(identity)} --details"
 
     def analyze(self, subject: AgentSubject) -> str:
-        return self._command("analyze", subject)
+        return self._command("analyze", subject, *self._launch.passed)
 
     def report(self, subject: AgentSubject) -> str:
-        return self._command("analyze", subject, "--format", "agent")
+        return self._command("analyze", subject, *self._launch.passed, "--format", "agent")
 
     def code(self, subject: AgentSubject) -> str:
         return self._command("show", subject, "--isa")

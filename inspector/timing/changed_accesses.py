@@ -144,9 +144,9 @@ def _first_touches(timing: Timing) -> dict[int, int]:
     for waves in timing.workgroups:
         seen: set[int] = set()
         for wave in waves:
-            for position, access in sorted(wave.accesses.items()):
+            for position in sorted(at for at, access in wave.accesses.items() if access.lines):
                 known = len(seen)
-                seen.update(access.lines)
+                seen.update(wave.accesses[position].lines)
                 first[wave.stream[position]] += len(seen) - known
     return first
 
