@@ -5,6 +5,7 @@ Scalar loads bring them, through pointers that the wave begins with or sums of t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from ..isa.dataflow.operands import Operand
@@ -17,6 +18,7 @@ Word = tuple[str, int]
 """Where a word lies: `KERNARG` or `DISPATCH`, and bytes from there."""
 _MOVES: Final = ("s_mov_b",)
 _ADDS: Final = ("s_add_u32", "s_add_u64")
+_LOADS: Final = ("global_load", "lds_direct", "smem_load")
 WORD_BYTES: Final = 4
 
 
@@ -56,3 +58,26 @@ def _pointed_to(function: Function, source: Operand, maker: Operation | None) ->
     places = {start.kernarg_ptr: KERNARG, start.dispatch_ptr: DISPATCH}
     place = places.get(source.first)
     return None if place is None else (place, offset)
+
+
+def pointers_read(function: Function, code: Iterable[Operation]) -> dict[Operation, frozenset[int]]:
+    """Operation -> offsets of the pointer arguments that what it reads is computed from.
+
+    What a vector load brings is not followed further.
+
+    Args:
+        function: the kernel.
+        code: its operations in the order in which they are executed.
+    """
+    arguments = function.resources.pointers or ()
+    found: dict[Operation, frozenset[int]] = {}
+    for operation in code:
+        read: set[int] = set()
+        for source, maker in zip(operation.sources, operation.makers, strict=True):
+            word = loaded_word(function, source, maker)
+            if word is not None and word[0] == KERNARG:
+                read.update(p for p in arguments if word[1] in (p, p + WORD_BYTES))
+            elif maker is not None and maker.inst.cls not in _LOADS:
+                read |= found[maker]
+        found[operation] = frozenset(read)
+    return found
