@@ -129,7 +129,7 @@ def _of_loop(
     code = [i for number in path for i in code_of(function, number) if i.cls in _CLASSES]
     steps: Mapping[int, int] = {}
     if any(inst.index in placed for inst in code):
-        steps = access_steps(function, machine, path, loop.blocks, _CLASSES)
+        steps = access_steps(function, path, loop.blocks, _CLASSES)
     line = machine.cache_line_bytes or 0
     walks = []
     for inst in code:

@@ -136,10 +136,10 @@ def _region_overlap(
     if len(code) > _MOST_ACCESSES:
         return value
     steps: Mapping[int, int] = {}
-    if loop is not None and subject.machine is not None:
+    if loop is not None:
         from .loop_steps import access_steps  # as late as what imports NumPy
 
-        steps = access_steps(function, subject.machine, path, loop.blocks)
+        steps = access_steps(function, path, loop.blocks)
     shared: list[Access] = []
     for group in _between_stores(code, accesses):
         if subject.ttgir is not None:
