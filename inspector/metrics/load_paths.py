@@ -8,7 +8,7 @@ from typing import Final, Literal
 from ..isa.dataflow.operands import EXEC
 from ..isa.dataflow.value_graph import Operation, operations
 from ..isa.graph.longest_way import acyclic
-from ..model import Function, Instruction
+from ..model import Function, Instruction, Loop
 
 LOADS: Final = frozenset(("global_load", "lds_direct"))
 
@@ -20,8 +20,8 @@ _MOST_TRIED: Final = 64
 Arm = Literal["then", "else"]
 
 
-def load_paths(function: Function, start: int, within: Set[int] | None) -> list[Sequence[int]]:
-    """Paths through a kernel without loops, or through an iteration of a loop, by block numbers.
+def load_paths(function: Function, loop: Loop | None) -> list[Sequence[int]]:
+    """Paths through an iteration of a loop, or through a kernel without loops, by block numbers.
 
     What is skipped over where no lane is active counts as executed. Of two ways that exclude each
     other a path takes the one with more loads. Where lanes for which a condition does not hold have
@@ -31,14 +31,11 @@ def load_paths(function: Function, start: int, within: Set[int] | None) -> list[
 
     Args:
         function: the kernel.
-        start: the block that the paths begin with.
-        within: the loop's blocks; None for all of the function's.
+        loop: the loop; None for all of the kernel.
     """
-    inside = range(len(function.blocks)) if within is None else within
-    paths = _Paths(function, start, frozenset(inside))
-    has_others = any(
-        turns_to_others(inst) for number in inside for inst in code_of(function, number)
-    )
+    inside = range(len(function.blocks)) if loop is None else loop.blocks
+    paths = _Paths(function, loop.header if loop is not None else 0, frozenset(inside))
+    has_others = any(map(turns_to_others, code_of(function, *inside)))
     arms: tuple[Arm, ...] = ("then", "else") if has_others else ("then",)
     return [paths.blocks(arm) for arm in arms]
 
@@ -52,10 +49,10 @@ def blocks_ahead(order: Sequence[int], before: Mapping[int, Sequence[int]]) -> d
     return ahead
 
 
-def code_of(function: Function, number: int) -> Sequence[Instruction]:
-    """The instructions of a block."""
-    block = function.blocks[number]
-    return function.instructions[block.start : block.stop]
+def code_of(function: Function, *numbers: int) -> Sequence[Instruction]:
+    """The instructions of some blocks."""
+    code, blocks = function.instructions, [function.blocks[number] for number in numbers]
+    return [inst for block in blocks for inst in code[block.start : block.stop]]
 
 
 def turns_to_others(inst: Instruction) -> bool:

@@ -90,8 +90,8 @@ class _Values:
     """
 
     def __init__(self, function: Function, path: Sequence[int], own: Sequence[int]) -> None:
-        done = operations(function, [inst for n in path for inst in code_of(function, n)])
-        beside = [inst.index for n in set(own) - set(path) for inst in code_of(function, n)]
+        done = operations(function, code_of(function, *path))
+        beside = [inst.index for inst in code_of(function, *set(own) - set(path))]
         others = graph_of(function).operations(beside)
         self._elsewhere = rows_of(result for one in others for result in one.results)
         """Registers that code of the loop beside the path writes."""

@@ -260,8 +260,7 @@ def _unknown(subject: Subject, loop: Loop | None) -> str:
         return "not all of the code is known"
     if not subject.facts.analyse_lanes:
         return "not looked for"
-    blocks = range(len(function.blocks)) if loop is None else loop.blocks
-    code = [inst for number in blocks for inst in code_of(function, number)]
+    code = function.instructions if loop is None else code_of(function, *loop.blocks)
     if not any(inst.cls in LOADS for inst in code):
         return "it loads nothing"
     if len(code) > _MOST_INSTRUCTIONS:
@@ -275,12 +274,8 @@ _Values = tuple[dict[str, Scalar], dict[str, Scalar]]
 
 def _of_best_path(subject: Subject, loop: Loop | None) -> _Values:
     """Of the two arms of a condition the better one counts, unless it does little."""
-    paths = (
-        load_paths(subject.function, 0, None)
-        if loop is None
-        else load_paths(subject.function, loop.header, frozenset(loop.blocks))
-    )
-    followed = [_followed(subject, path, rounds=1 if loop is None else 2) for path in paths]
+    paths, rounds = load_paths(subject.function, loop), 1 if loop is None else 2
+    followed = [_followed(subject, path, rounds=rounds) for path in paths]
     most = max(int(trips["loads"] or 0) for trips, _ in followed)
     return min(
         (values for values in followed if 2 * int(values[0]["loads"] or 0) >= most),
@@ -349,7 +344,7 @@ def _followed(subject: Subject, path: Sequence[int], *, rounds: int) -> _Values:
         "bytes": size,
         "carried_by": _carried_by(subject, iterations, pointers, chains.most),
         "at": source_line(at.loc) if at is not None else None,
-        "path": sum(len(code_of(function, number)) for number in path),
+        "path": len(code_of(function, *path)),
         "latency": LATENCY,
     }, {"narrow": narrow, "wasted": round(wasted, 2)}
 

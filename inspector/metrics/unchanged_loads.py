@@ -12,6 +12,7 @@ from typing import Final
 
 from ..isa.dataflow.value_graph import graph_of, rows_of
 from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
+from .load_paths import code_of
 from .subject import Subject, source_line
 from .written_tensors import WRITES, is_coherent, unwritten
 
@@ -53,8 +54,7 @@ def _of_loop(subject: Subject, loop: Loop, own: Sequence[Instruction]) -> Metric
     """
     loads = {inst.index for inst in own if inst.cls == "global_load" and not is_coherent(inst)}
     function = subject.function
-    blocks = [function.blocks[number] for number in loop.blocks] if loads else []
-    code = [i for block in blocks for i in function.instructions[block.start : block.stop]]
+    code = code_of(function, *loop.blocks) if loads else ()
     done = list(graph_of(function).operations([inst.index for inst in code]))
     changed = rows_of(result for operation in done for result in operation.results)
     unchanged = [
