@@ -56,21 +56,20 @@ class _Group(Struct, frozen=True, eq=False):
     """The accesses of one position in the source.
 
     Args:
+        position: the position.
+        writes: whether they are stores.
         accesses: those in a loop, without copies of its first iterations outside of it.
         loop: the innermost loop around them.
         spans: the bytes that they touch, by draw.
         pattern: the same bytes, to compare them all at once.
     """
 
+    position: Place
+    writes: bool
     accesses: Sequence[Access]
     loop: Loop
     spans: Sequence[Spans]
     pattern: bytes
-
-    @property
-    def writes(self) -> bool:
-        """Whether they are stores."""
-        return self.accesses[0].inst.cls in WRITES
 
     @property
     def size(self) -> int:
@@ -163,7 +162,7 @@ def _groups(function: Function, accesses: Mapping[int, Access]) -> list[_Group]:
             key = position_of(inst.loc), inst.cls in WRITES
             at.setdefault(key, []).append(accesses[index])
     groups = []
-    for own in at.values():
+    for (position, writes), own in at.items():
         loops = [loop_of[a.inst.index] for a in own if a.inst.index in loop_of]
         if loops:
             # Of a loop and what remains for a second one behind it the first one counts.
@@ -171,7 +170,7 @@ def _groups(function: Function, accesses: Mapping[int, Access]) -> list[_Group]:
             own = [access for access in own if loop_of.get(access.inst.index) is loop]
             spans = united_spans(own)
             pattern = b"/".join(part.tobytes() for draw in spans for part in draw)
-            groups.append(_Group(own, loop, spans, pattern))
+            groups.append(_Group(position, writes, own, loop, spans, pattern))
     return groups
 
 
@@ -256,16 +255,10 @@ def _row_bytes(subject: Subject, groups: Sequence[_Group]) -> float | None:
     from ..ttgir.conversions import tile_bytes
 
     runs = most_iterations(subject)
-    known = {
-        position_of(access.inst.loc): group
-        for group in groups
-        for access in group.accesses
-        if access.inst.loc is not None
-    }
+    known = {group.position: group for group in groups}
     total = 0.0
     for op in queries.loads(module):
-        position = position_of(op.loc) if op.loc is not None else None
-        group = known.get(position) if position is not None else None
+        group = known.get(position_of(op.loc)) if op.loc is not None else None
         if group is None or not op.result_types:
             continue
         loop, size = queries.loop_above(op, module), tile_bytes(op.result_types[0])
@@ -279,9 +272,7 @@ def _row_bytes(subject: Subject, groups: Sequence[_Group]) -> float | None:
 
 def _active_share(group: _Group) -> float:
     """The part of a workgroup's lanes that take part in accesses: masks leave some out."""
-    lanes = active = 0
-    for access in group.accesses:
-        for place in access.places:
-            lanes += place.where[0].size
-            active += place.where[0].size if place.active is None else int(place.active[0].sum())
-    return active / lanes if lanes else 1.0
+    places = [place for access in group.accesses for place in access.places]
+    lanes = sum(place.where[0].size for place in places)
+    idle = sum(int((~place.active[0]).sum()) for place in places if place.active is not None)
+    return 1 - idle / lanes if lanes else 1.0
