@@ -128,14 +128,7 @@ class _Paths:
     def _followed(
         self, start: int, arm: Arm, made: dict[int, Operation], *, most_tried: int
     ) -> Sequence[int]:
-        """The blocks from one on.
-
-        Args:
-            start: the first.
-            arm: of conditions on lanes.
-            made: what wrote scalar registers in front of the first block.
-            most_tried: branches to ways that exclude each other, of which both are followed.
-        """
+        """The blocks from one on."""
         path = [start]
         while ways := self._successors[path[-1]]:
             following = path[-1] + 1

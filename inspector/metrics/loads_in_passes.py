@@ -116,14 +116,7 @@ def kernel_metrics(subject: Subject, accesses: GlobalAccesses) -> Iterator[Metri
 def _value(
     subject: Subject, groups: Sequence[_Group], again: _Again, accesses: Mapping[int, Access]
 ) -> dict[str, Scalar]:
-    """The metric's value.
-
-    Args:
-        subject: the kernel.
-        groups: its accesses in loops.
-        again: those that one loop loads again.
-        accesses: all with known addresses.
-    """
+    """The metric's value."""
     (first, before), row = again[0], [group for group, _ in again]
     loads = [group for group in groups if group.loop is first.loop and not group.writes]
     others = [group for group in loads if group not in row]

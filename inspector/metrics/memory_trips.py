@@ -284,13 +284,7 @@ def _of_best_path(subject: Subject, loop: Loop | None) -> _Values:
 
 
 def _followed(subject: Subject, path: Sequence[int], *, rounds: int) -> _Values:
-    """The figures of a path; of the last iteration of several.
-
-    Args:
-        subject: the kernel.
-        path: its blocks, in order.
-        rounds: how often it is executed.
-    """
+    """The figures of a path; of the last iteration of several."""
     function, machine = subject.function, subject.machine
     assert machine is not None
     made: dict[int, Operation] = {}
@@ -355,14 +349,7 @@ def _carried_by(
     pointers: Mapping[Operation, Set[int]],
     needed: int,
 ) -> str | None:
-    """What an iteration's loads have of those of the one before; None where they need none.
-
-    Args:
-        subject: the kernel.
-        iterations: two of a loop; one of a kernel without loops.
-        pointers: see `_Chains`.
-        needed: the most loads that stand one behind the other in one of them.
-    """
+    """What an iteration's loads have of those of the one before; None where they need none."""
     if _Chains(subject, pointers).follow(chain.from_iterable(iterations)) <= needed:
         return None
     for kind, by_lanes in (("address", False), ("condition", True)):

@@ -45,13 +45,7 @@ def loop_metrics(
 
 
 def _of_loop(subject: Subject, loop: Loop, own: Sequence[Instruction]) -> Metric:
-    """The metric of one loop.
-
-    Args:
-        subject: the kernel.
-        loop: the loop.
-        own: its instructions without those of nested loops.
-    """
+    """The metric of one loop."""
     loads = {inst.index for inst in own if inst.cls == "global_load" and not is_coherent(inst)}
     function = subject.function
     code = code_of(function, *loop.blocks) if loads else ()
