@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from kinspect.inspector.isa.assembly import parse_text
-from kinspect.inspector.isa.vector_halves import written_registers
-from kinspect.inspector.metrics.argument_words import DISPATCH, KERNARG, LoadedWords
+from kinspect.inspector.isa.dataflow.value_graph import graph_of
+from kinspect.inspector.metrics.argument_words import DISPATCH, KERNARG, loaded_word
 from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.context import Context
+from msgspec.structs import replace
 
 TEXT = """
 .amdgcn_target "amdgcn-amd-amdhsa--{arch}"
@@ -28,8 +29,6 @@ k:
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
 .end_amdhsa_kernel
 """
-FIRST = 8192
-"""s0, as registers are numbered."""
 
 
 @pytest.mark.parametrize(
@@ -49,11 +48,12 @@ FIRST = 8192
 )
 def test_words_that_are_loaded(code: str, loaded: set[int]) -> None:
     (function,) = parse_text(TEXT.format(arch="gfx1100", code=code), "k.s").kernels
-    words = LoadedWords(function, {(KERNARG, 8), (DISPATCH, 12)})
+    wanted = {(KERNARG, 8), (DISPATCH, 12)}
     registers = {
-        register - FIRST
-        for inst in function.instructions
-        for register in words.after(inst, written_registers(inst))
+        register
+        for load in graph_of(function).in_order
+        for register in (load.results[0].rows if load.inst.cls == "smem_load" else ())
+        if loaded_word(function, replace(load.results[0], first=register), load) in wanted
     }
     assert registers == loaded
 

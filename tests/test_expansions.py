@@ -148,7 +148,7 @@ def test_halves_read_what_was_before_them() -> None:
     v_cndmask_b32_e32 v4, v1, v2, vcc_lo
 """
     )
-    move, addition, product, selection = operations(code, code.instructions)
+    move, addition, product, selection, _ = operations(code, code.instructions)
     assert (addition.name, product.name) == ("v_add_f32", "v_mul_f32")
     assert product.makers == (move, None)
     assert selection.makers == (addition, product, None)
@@ -162,5 +162,5 @@ def test_a_paired_selection_reads_the_mask_that_it_does_not_name() -> None:
     v_dual_cndmask_b32 v2, v3, v4 :: v_dual_mov_b32 v5, v6
 """
     )
-    comparison, selection, _ = operations(code, code.instructions)
+    comparison, selection, *_ = operations(code, code.instructions)
     assert selection.makers[-1] is comparison

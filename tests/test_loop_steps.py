@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.twos_complement import signed
-from kinspect.inspector.machines import load
 from kinspect.inspector.metrics.leftover_loops import leftovers
 from kinspect.inspector.model import Function
 
@@ -88,7 +87,7 @@ def test_bytes_by_which_an_address_moves(sums: str, step: int | None) -> None:
 
     function = function_of(_DOUBLING.format(sums=sums))
     (loop,) = function.loops
-    steps = access_steps(function, load("gfx942"), loop.blocks, loop.blocks)
+    steps = access_steps(function, loop.blocks, loop.blocks)
     assert steps == ({} if step is None else {1: step})
 
 

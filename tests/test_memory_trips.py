@@ -13,7 +13,7 @@ from emulated import KERNEL
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.located import located
-from kinspect.inspector.metrics.memory_trips import kernel_metric, loop_metric
+from kinspect.inspector.metrics.memory_trips import region_metrics
 from kinspect.inspector.metrics.subject import Facts, KernelCode, Subject
 from kinspect.inspector.model import KernelReport, Metric
 from kinspect.inspector.pipeline.analysis import analyze_text
@@ -36,51 +36,45 @@ def _trips(metrics: Mapping[str, Metric]) -> Mapping[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("name", "trips", "needed", "avoidable"),
+    ("name", "trips", "avoidable"),
     [
-        ("adds_in_turn", 4, 1, 3),
-        ("adds_at_once", 1, 1, 0),
-        ("sums_inside", 7, 1, 6),  # each load under a condition of its own
-        ("follows", 5, 5, 0),  # each address is the load before
-        ("adds_in_place", 4, 4, 0),  # what is loaded may be what was stored
+        ("adds_in_turn", 4, 3),
+        ("adds_at_once", 1, 0),
+        ("sums_inside", 7, 6),  # each load under a condition of its own
+        ("follows", 5, 0),  # each address is the load before
+        ("adds_in_place", 4, 0),  # what is loaded may be what was stored
     ],
 )
 def test_kernels(
-    kernels: Mapping[str, KernelReport],
-    name: str,
-    trips: int,
-    needed: int,
-    avoidable: int,
+    kernels: Mapping[str, KernelReport], name: str, trips: int, avoidable: int
 ) -> None:
     value = _trips(kernels[name].metrics)
-    assert (value["trips"], value["needed"]) == (trips, needed)
-    assert value["avoidable"] == avoidable
+    assert (value["trips"], value["avoidable"]) == (trips, avoidable)
 
 
 @pytest.mark.parametrize(
-    ("name", "trips", "needed", "loads", "is_carried"),
+    ("name", "trips", "avoidable", "loads", "carried_by"),
     [
-        ("planes_in_turn", 4, 1, 4, False),
-        ("planes_at_once", 1, 1, 4, False),
-        ("sums_columns", 1, 1, 1, False),
-        ("sums_by_kind", 1, 1, 1, False),  # what the value is added to depends on it, no load does
-        ("sums_picked", 2, 2, 2, False),
-        ("follows_a_list", 1, 1, 1, True),
+        ("planes_in_turn", 4, 3, 4, None),
+        ("planes_at_once", 1, 0, 4, None),
+        ("sums_columns", 1, 0, 1, None),
+        ("sums_by_kind", 1, 0, 1, None),  # what the value is added to depends on it, no load does
+        ("sums_picked", 2, 0, 2, None),
+        ("follows_a_list", 1, 0, 1, "address"),
     ],
 )
 def test_loops(
     kernels: Mapping[str, KernelReport],
     name: str,
     trips: int,
-    needed: int,
+    avoidable: int,
     loads: int,
-    *,
-    is_carried: bool,
+    carried_by: str | None,
 ) -> None:
     (loop,) = kernels[name].loops
     value = _trips(loop.metrics)
-    assert (value["trips"], value["needed"]) == (trips, needed)
-    assert (value["loads"], value["is_carried"]) == (loads, is_carried)
+    assert (value["trips"], value["avoidable"]) == (trips, avoidable)
+    assert (value["loads"], value["carried_by"]) == (loads, carried_by)
 
 
 def test_kernels_with_loops_have_the_metric_in_their_loops(
@@ -104,7 +98,9 @@ def test_of_two_ways_that_exclude_each_other_the_one_with_more_loads_counts() ->
     either = (
         "s_cbranch_scc1 .Le{0}\n" + LOAD + "s_branch .Lo{0}\n.Le{0}:\n" + LOAD * 2 + ".Lo{0}:\n"
     )
-    value = kernel_metric(_subject("".join(either.format(i) for i in range(200)))).value
+    subject = _subject("".join(either.format(i) for i in range(200)))
+    metric, _ = region_metrics(subject, None)
+    value = metric.value
     assert isinstance(value, Mapping)
     assert (value["loads"], value["trips"], value["path"]) == (400, 400, 200 * 5 + 1)
 
@@ -116,15 +112,15 @@ def test_cycles_that_are_not_listed_as_loops_are_passed_once() -> None:
     ends = "".join(f"s_cbranch_scc1 .Lloop{i}\n" for i in reversed(range(depth)))
     subject = _subject(begins + ends)
     innermost = max(subject.function.loops, key=lambda loop: loop.depth)
-    value = loop_metric(subject, innermost.id).value
-    assert isinstance(value, Mapping)
-    assert value["loads"] == depth - innermost.depth + 1
+    metric, _ = region_metrics(subject, innermost)
+    assert isinstance(metric.value, Mapping)
+    assert metric.value["loads"] == depth - innermost.depth + 1
 
 
 def test_loops_with_several_entries_have_no_order() -> None:
     subject = _subject(f"s_cbranch_scc1 .Lb\n.La:\n{LOAD}.Lb:\n{LOAD}s_cbranch_scc0 .La\n")
     (loop,) = subject.function.loops
-    metric = loop_metric(subject, loop.id)
+    metric, _ = region_metrics(subject, loop)
     assert (loop.irreducible, metric.value) == (True, None)
     assert metric.note
 
@@ -197,14 +193,16 @@ _LOOP = """
 def test_what_carries_a_loop(code: str, carried_by: str | None) -> None:
     subject = _subject(_LOOP.format(code=code), "gfx1100")
     (loop,) = subject.function.loops
-    value = loop_metric(subject, loop.id).value
-    assert isinstance(value, Mapping)
-    assert (value["is_carried"], value["carried_by"]) == (carried_by is not None, carried_by)
+    metric, _ = region_metrics(subject, loop)
+    assert isinstance(metric.value, Mapping)
+    assert metric.value["carried_by"] == carried_by
 
 
-@pytest.mark.parametrize(("name", "narrow_chosen"), [("picked_halves", 4), ("sums_row", 0)])
-def test_narrow_loads_that_loaded_values_choose(name: str, narrow_chosen: int) -> None:
+@pytest.mark.parametrize(("name", "narrow"), [("picked_halves", 4), ("sums_row", 0)])
+def test_narrow_loads_that_loaded_values_choose(name: str, narrow: int) -> None:
     report = collect(Request((str(FIXTURE.parent / "hip_once_gfx942.s"),), passes=False))
     (kernel,) = (kernel for kernel in report.kernels if kernel.name == name)
     metrics = kernel.loops[0].metrics if kernel.loops else kernel.metrics
-    assert _trips(metrics)["narrow_chosen"] == narrow_chosen
+    chosen = metrics["chosen_accesses"].value
+    assert isinstance(chosen, Mapping)
+    assert chosen["narrow"] == narrow

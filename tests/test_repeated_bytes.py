@@ -66,15 +66,15 @@ def kernels() -> dict[str, KernelReport]:
 
 def test_two_loops_over_a_row(kernels: dict[str, KernelReport]) -> None:
     value = value_of(kernels["softmax_of_two_loops"], "loads.passes")
-    assert (value["loads"], value["of"], value["loops"]) == (2, 2, 2)  # unrolled twice
-    assert (value["bytes"], value["row_bytes"], value["fits"]) == (2 * 1024 * 4, 8192 * 4, True)
-    assert value_of(kernels["softmax_of_long_rows"], "loads.passes")["fits"] is False
-    assert value_of(kernels["softmax_of_any_rows"], "loads.passes")["row_bytes"] is None
+    assert (value["loads"], value["of"]) == (2, 2)  # unrolled twice
+    assert (value["bytes"], value["fits"]) == (2 * 1024 * 4, True)
+    for case in ("softmax_of_long_rows", "softmax_of_any_rows"):
+        assert value_of(kernels[case], "loads.passes")["fits"] is False
 
 
 def test_lanes_that_take_no_part_load_nothing(kernels: dict[str, KernelReport]) -> None:
-    value = value_of(kernels["wide_tiles"], "loads.passes")
-    assert value["row_bytes"] == 32768 * 4
+    """The row has 128 KiB, which a workgroup just holds; the tiles have more."""
+    assert value_of(kernels["wide_tiles"], "loads.passes")["fits"] is True
 
 
 def test_loops_in_loops_are_none_of_two(kernels: dict[str, KernelReport]) -> None:

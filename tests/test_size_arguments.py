@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.isa.assembly import parse_text
-from kinspect.inspector.machines import load
 from kinspect.inspector.metrics.size_arguments import compared_arguments
 from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.context import Context
@@ -30,7 +29,7 @@ def _waste(path: Path) -> dict[str, object]:
 def test_a_length_is_compared_and_a_pitch_is_not() -> None:
     program = parse_text(STRIDES.read_text("utf-8"), str(STRIDES))
     row = next(f for f in program.functions if f.name == "row_of_each")
-    assert compared_arguments(row, load("gfx942")) == [_N]
+    assert compared_arguments(row) == [_N]
 
 
 def test_lanes_lie_apart_by_a_size() -> None:

@@ -5,7 +5,6 @@ Where a workgroup's size or shape is not known, as much of it is looked at as an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -15,14 +14,12 @@ from msgspec.structs import replace
 from ..model import Instruction
 from .load_paths import LOADS
 from .subject import Subject
-from .written_tensors import WRITES
+from .written_tensors import WRITES, is_coherent
 
 if TYPE_CHECKING:
     from ..emulator.footprint import Spans
     from ..lanes.address_sweep import Places
 
-_COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
-"""Bits by which a load asks for what others have stored: of volatile and atomic loads."""
 _TENSOR_BITS: Final = 42
 """Tensors are drawn at multiples of 2^44 bytes (`emulator.unknowns`), their parts nearby."""
 
@@ -90,7 +87,7 @@ class GlobalAccesses:
                 continue
             if any(part.space != "global" or part.scattered for part in places):
                 continue
-            if inst.cls in LOADS and _COHERENT.search(inst.operands):
+            if inst.cls in LOADS and is_coherent(inst):
                 continue
             parts = [_in_part(part, waves, lanes) for part in places]
             access = _access(inst, parts, self._patterns)
@@ -176,3 +173,10 @@ def size_in(access: Access, draw: int) -> int:
     from ..emulator.footprint import size_of
 
     return size_of(access.spans[draw])
+
+
+def united_spans(accesses: Sequence[Access]) -> list[Spans]:
+    """The bytes that some accesses touch together, by draw."""
+    from ..emulator.footprint import united
+
+    return [united(part) for part in zip(*(access.spans for access in accesses), strict=True)]

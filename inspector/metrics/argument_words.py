@@ -1,83 +1,83 @@
-"""Registers that scalar loads fill with words of the kernel's arguments or of its dispatch packet.
+"""Where addresses and sizes come from: words of the kernel's arguments or of its dispatch packet.
 
-The code is gone through once, in its order, whatever way an execution takes: compilers load
-arguments in front of what uses them.
+Scalar loads bring them, through pointers that the wave begins with or sums of these and constants.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Set
+from collections.abc import Iterable
 from typing import Final
 
-from ..isa.waitflow.registers import FIRST_SGPR, named, split_destination
-from ..model import Function, Instruction
+from ..isa.dataflow.operands import Operand
+from ..isa.dataflow.value_graph import Operation, registers
+from ..model import Function
 
 KERNARG, DISPATCH = "kernarg", "dispatch"
 
 Word = tuple[str, int]
 """Where a word lies: `KERNARG` or `DISPATCH`, and bytes from there."""
+_MOVES: Final = ("s_mov_b",)
+_ADDS: Final = ("s_add_u32", "s_add_u64")
+_LOADS: Final = ("global_load", "lds_direct", "smem_load")
+WORD_BYTES: Final = 4
 
-_OFFSET: Final = re.compile(r",\s*(-?0x[0-9a-f]{1,8}|-?\d{1,9})(?:\s+[a-z].*)?\s*$")
-"""The constant offset of a load, before its cache modifiers, or the last operand of a sum."""
-_WORD_BYTES: Final = 4
-_POINTER_REGISTERS: Final = 2
 
-
-class LoadedWords:
-    """Follows the pointers to arguments and dispatch packet through a kernel's code.
+def loaded_word(function: Function, source: Operand, maker: Operation | None) -> Word | None:
+    """The word that the first register of a source holds; None of anything else.
 
     Args:
         function: the kernel.
-        wanted: the words that are looked for.
+        source: what an operation reads.
+        maker: the operation that made it.
     """
+    if maker is None or maker.inst.cls != "smem_load" or not maker.sources:
+        return None
+    begin = _pointed_to(function, maker.sources[0], maker.argument)
+    added = maker.sources[1:]
+    # Behind an offset in a register lies whatever lies there.
+    if begin is None or any(map(registers, added)) or "offset" in maker.parts.modifiers:
+        return None
+    place, offset = begin
+    offset += sum(operand.integer or 0 for operand in added)
+    return place, offset + WORD_BYTES * (source.first - maker.results[0].first)
 
-    def __init__(self, function: Function, wanted: Set[Word]) -> None:
-        self._wanted = wanted
-        self._pointers: dict[int, Word] = {}
-        """Register of a pointer's low word -> where it points to."""
-        start = function.resources.wave_start
-        for register, place in (
-            (start.kernarg_ptr if start is not None else None, KERNARG),
-            (start.dispatch_ptr if start is not None else None, DISPATCH),
-        ):
-            if register is not None:
-                self._pointers[FIRST_SGPR + register] = place, 0
 
-    def after(self, inst: Instruction, written: Set[int]) -> set[int]:
-        """The registers that the next instruction fills with wanted words.
+def _pointed_to(function: Function, source: Operand, maker: Operation | None) -> Word | None:
+    """Where a pointer points to."""
+    offset = 0
+    while maker is not None and maker.sources and maker.name.startswith((*_MOVES, *_ADDS)):
+        if maker.name.startswith(_ADDS):
+            constant = maker.sources[-1].integer
+            if constant is None:
+                return None
+            offset += constant
+        source, maker = maker.sources[0], maker.makers[0]
+    start = function.resources.wave_start
+    if start is None or maker is not None or source.kind != "sgpr":
+        return None
+    places = {start.kernarg_ptr: KERNARG, start.dispatch_ptr: DISPATCH}
+    place = places.get(source.first)
+    return None if place is None else (place, offset)
 
-        Args:
-            inst: the instruction.
-            written: the registers that it writes.
-        """
-        destination, source = split_destination(inst.operands)
-        base = next((reg for reg in named(source) if reg in self._pointers), None)
-        loaded: set[int] = set()
-        moved: dict[int, Word] = {}
-        if base is not None:
-            place, begin = self._pointers[base]
-            offset = _OFFSET.search(inst.operands)
-            begin += int(offset[1], 0) if offset else 0
-            made = named(destination)
-            if inst.cls == "smem_load" and len(named(source)) > _POINTER_REGISTERS:
-                pass  # an offset in a register: whatever lies there
-            elif inst.cls == "smem_load":
-                loaded = {
-                    register
-                    for number, register in enumerate(made)
-                    if (place, begin + _WORD_BYTES * number) in self._wanted
-                }
-            elif made and (
-                inst.op.name in ("s_mov_b64", "s_mov_b32")
-                or (offset and inst.op.name in ("s_add_u32", "s_add_nc_u64", "s_add_co_u32"))
-            ):
-                moved = {made[0]: (place, begin)}
-        if not written.isdisjoint(self._pointers):
-            self._pointers = {
-                register: word
-                for register, word in self._pointers.items()
-                if register not in written
-            }
-        self._pointers |= moved
-        return loaded
+
+def pointers_read(function: Function, code: Iterable[Operation]) -> dict[Operation, frozenset[int]]:
+    """Operation -> offsets of the pointer arguments that what it reads is computed from.
+
+    What a vector load brings is not followed further.
+
+    Args:
+        function: the kernel.
+        code: its operations in the order in which they are executed.
+    """
+    arguments = function.resources.pointers or ()
+    found: dict[Operation, frozenset[int]] = {}
+    for operation in code:
+        read: set[int] = set()
+        for source, maker in zip(operation.sources, operation.makers, strict=True):
+            word = loaded_word(function, source, maker)
+            if word is not None and word[0] == KERNARG:
+                read.update(p for p in arguments if word[1] in (p, p + WORD_BYTES))
+            elif maker is not None and maker.inst.cls not in _LOADS:
+                read |= found[maker]
+        found[operation] = frozenset(read)
+    return found

@@ -21,8 +21,8 @@ from ..model import Function, Instruction, Machine
 from .subject import MATRIX_CLASSES
 
 _NEVER: Final = -1 << 40  # no path leads here
-SCALARS: Final = 1024  # rows of the vector file come before
-_ROWS: Final = SCALARS + 160
+_SCALARS: Final = 1024  # rows of the vector file come before
+_ROWS: Final = _SCALARS + 160
 _ITERATIONS: Final = 8  # the slowest chain dominates by then, as a rule
 MOST_INSTRUCTIONS: Final = 5_000
 """Instructions of a loop, which take some 50 ms; larger ones are not analysed."""
@@ -65,13 +65,6 @@ class Code(Struct, frozen=True):
             known = _KNOWN[key] = _registers_of(instruction, offset)
         return known
 
-    def pair(self, index: int) -> tuple[_Registers, ...]:
-        """The same for each of two operations that issue at once; both read before one writes."""
-        instruction = self.function.instructions[index]
-        offset = self.target.accum_offset
-        parts = decode(instruction.mnemonic, instruction.operands, SUFFIXES, offset)
-        return tuple(_registers_in(instruction, (half,)) for half in halves_of(parts, offset))
-
 
 _Registers = tuple[tuple[_Rows, ...], tuple[_Rows, ...]]
 _KNOWN: Final[dict[tuple[str, str, str, int], _Registers]] = {}
@@ -84,10 +77,6 @@ def _registers_of(instruction: Instruction, accum_offset: int) -> _Registers:
     halves: tuple[Decoded, ...] = (parts,)
     if " :: " in parts.text:  # both operations issue at once
         halves = halves_of(parts, accum_offset)
-    return _registers_in(instruction, halves)
-
-
-def _registers_in(instruction: Instruction, halves: Sequence[Decoded]) -> _Registers:
     reads: list[_Rows] = []
     writes: list[_Rows] = []
     for half in halves:
@@ -178,7 +167,7 @@ def _bits(first: int, stop: int) -> int:
 def _rows(operand: Operand) -> _Rows | None:
     if operand.is_null or operand.kind not in ("vgpr", "sgpr"):
         return None
-    first = operand.first + (SCALARS if operand.kind == "sgpr" else 0)
+    first = operand.first + (_SCALARS if operand.kind == "sgpr" else 0)
     stop = first + operand.count
     return (first, stop) if stop <= _ROWS else None
 

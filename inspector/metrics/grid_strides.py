@@ -9,15 +9,13 @@ for any row, and often launched with a work-item for each of its elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Final, NamedTuple
 
 from ..isa.dataflow.operands import VCC, Operand
-from ..isa.dataflow.value_graph import Operation, graph_of, registers
-from ..isa.vector_halves import written_registers
-from ..isa.waitflow.registers import FIRST_SGPR
+from ..isa.dataflow.value_graph import Operation, graph_of, registers, rows_of
 from ..model import Function, Loop, Metric, MetricSpec, Scalar
-from .argument_words import DISPATCH, KERNARG, LoadedWords
+from .argument_words import DISPATCH, KERNARG, loaded_word
 from .subject import Subject
 
 GRID_STRIDE: Final = "loop.grid_stride"
@@ -94,18 +92,11 @@ def _by_size(function: Function, dispatched: Sequence[int], hidden: Sequence[int
     size_offset = function.resources.group_size_offset
     if size_offset is not None:
         wanted |= {(KERNARG, size_offset + by) for by in hidden}
-    words = LoadedWords(function, wanted)
-    loaded = {
-        inst.index: {register - FIRST_SGPR for register in found}
-        for inst in (function.instructions if function.loops else ())
-        if (found := words.after(inst, written_registers(inst)))
-    }
     multiples: set[Operation] = set()
     steps: list[_Step] = []
-    for operation in graph_of(function).in_order if loaded else ():
+    for operation in graph_of(function).in_order if function.loops else ():
         of_size = [
-            maker is not None
-            and (maker in multiples or source.first in loaded.get(maker.inst.index, ()))
+            maker in multiples or loaded_word(function, source, maker) in wanted
             for source, maker in zip(operation.sources, operation.makers, strict=True)
         ]
         if any(of_size):
@@ -142,17 +133,13 @@ def _goes_on(function: Function, loop: Loop, steps: Sequence[_Step]) -> bool:
         ):
             continue
         sources = zip(step.sources, of_size, strict=True)
-        others = _rows(source for source, is_size in sources if not is_size)
+        others = rows_of(source for source, is_size in sources if not is_size)
         copies = [one for one in own if one.name.startswith(_MOVES) and step in one.makers]
         # It adds to its own result of the iteration before, or to a copy of that.
-        follows = any(not others.isdisjoint(_rows(one.results)) for one in (step, *copies))
+        follows = any(not others.isdisjoint(rows_of(one.results)) for one in (step, *copies))
         if follows and _is_compared(own, code, step):
             return True
     return False
-
-
-def _rows(operands: Iterable[Operand]) -> set[int]:
-    return {row for operand in operands for row in registers(operand)}
 
 
 def _is_compared(own: Sequence[Operation], code: Set[int], step: Operation) -> bool:
@@ -160,7 +147,7 @@ def _is_compared(own: Sequence[Operation], code: Set[int], step: Operation) -> b
 
     A pointer that moves by the size beside a counter is not: the counter ends the loop.
     """
-    carried = _rows(step.results)
+    carried = rows_of(step.results)
     following = {step}
     for operation in own:
         if operation.inst.cls in _READS_MEMORY:

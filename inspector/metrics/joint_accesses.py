@@ -6,7 +6,6 @@ memory. Each behind a check of its own, or beside stores through other pointers,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named
 from ..model import Function, Instruction, Loop
 from .subject import Subject
+from .written_tensors import is_coherent
 
 if TYPE_CHECKING:
     from ..lanes.address_sweep import Places
@@ -24,8 +24,6 @@ _Widths = dict[tuple[str, str | None], set[int]]
 WIDEST: Final = 128
 _ACCESSES: Final = frozenset(("global_load", "global_store"))
 _NARROW: Final = 32
-_COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
-"""Bits of volatile and atomic accesses."""
 
 
 def joint_accesses(subject: Subject, owner: Mapping[int, Loop]) -> dict[int, int]:
@@ -135,7 +133,7 @@ _LEAST_OPERANDS: Final = 2
 
 def _narrow_access(inst: Instruction) -> tuple[str, int, int] | None:
     """The registers of a narrow access's address, its bits per lane and its offset in bytes."""
-    if inst.cls not in _ACCESSES or _COHERENT.search(inst.operands):
+    if inst.cls not in _ACCESSES or is_coherent(inst):
         return None
     bits = access_bits(inst.op, inst.operands)
     if bits is None or bits > _NARROW:

@@ -19,6 +19,7 @@ from ..isa.graph.cfg import innermost_loops
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Loop, Machine, Metric, MetricSpec, Scalar
 from .load_paths import code_of, load_paths
+from .loop_steps import access_steps
 from .residency import residency, shared_cycles
 from .subject import Subject, source_line
 
@@ -117,19 +118,13 @@ def _of_loop(
     metrics: Mapping[str, Metric],
 ) -> dict[str, Scalar]:
     """The metric's value for an iteration of a loop."""
-    from .loop_steps import access_steps  # as late as what imports NumPy
-
     function = subject.function
     owner = innermost_loops(function)
-    path = [
-        number
-        for number in load_paths(function, loop.header, frozenset(loop.blocks))[0]
-        if owner[number].id == loop.id
-    ]
-    code = [i for number in path for i in code_of(function, number) if i.cls in _CLASSES]
+    path = [number for number in load_paths(function, loop)[0] if owner[number].id == loop.id]
+    code = [inst for inst in code_of(function, *path) if inst.cls in _CLASSES]
     steps: Mapping[int, int] = {}
     if any(inst.index in placed for inst in code):
-        steps = access_steps(function, machine, path, loop.blocks, _CLASSES)
+        steps = access_steps(function, path, loop.blocks, _CLASSES)
     line = machine.cache_line_bytes or 0
     walks = []
     for inst in code:

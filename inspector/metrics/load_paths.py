@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
-from ..isa.dataflow.operands import operand_texts
+from ..isa.dataflow.operands import EXEC
+from ..isa.dataflow.value_graph import Operation, operations
 from ..isa.graph.longest_way import acyclic
-from ..isa.vector_halves import written_registers
-from ..isa.waitflow.registers import VCC, named, split_destination
-from ..model import Function, Instruction
+from ..model import Function, Instruction, Loop
 
 LOADS: Final = frozenset(("global_load", "lds_direct"))
 
 _FLAGGED: Final = ("s_cbranch_vccz", "s_cbranch_vccnz")
+_JOINS: Final = ("s_and_b", "s_andn2_b", "s_and_not1_b")
 _MOST_TRIED: Final = 64
 """Branches of a path whose ways are followed to the end; of others the flags are left out."""
 
 Arm = Literal["then", "else"]
 
 
-def load_paths(function: Function, start: int, within: Set[int] | None) -> list[Sequence[int]]:
-    """Paths through a kernel without loops, or through an iteration of a loop, by block numbers.
+def load_paths(function: Function, loop: Loop | None) -> list[Sequence[int]]:
+    """Paths through an iteration of a loop, or through a kernel without loops, by block numbers.
 
     What is skipped over where no lane is active counts as executed. Of two ways that exclude each
     other a path takes the one with more loads. Where lanes for which a condition does not hold have
@@ -31,33 +31,28 @@ def load_paths(function: Function, start: int, within: Set[int] | None) -> list[
 
     Args:
         function: the kernel.
-        start: the block that the paths begin with.
-        within: the loop's blocks; None for all of the function's.
+        loop: the loop; None for all of the kernel.
     """
-    inside = range(len(function.blocks)) if within is None else within
-    paths = _Paths(function, start, frozenset(inside))
-    has_others = any(
-        turns_to_others(inst) for number in inside for inst in code_of(function, number)
-    )
+    inside = range(len(function.blocks)) if loop is None else loop.blocks
+    paths = _Paths(function, loop.header if loop is not None else 0, frozenset(inside))
+    has_others = any(map(turns_to_others, code_of(function, *inside)))
     arms: tuple[Arm, ...] = ("then", "else") if has_others else ("then",)
     return [paths.blocks(arm) for arm in arms]
 
 
-def code_of(function: Function, number: int) -> Sequence[Instruction]:
-    """The instructions of a block."""
-    block = function.blocks[number]
-    return function.instructions[block.start : block.stop]
+def blocks_ahead(order: Sequence[int], before: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """Block -> the blocks that may follow it, as bits; of what `acyclic` finds."""
+    ahead = dict.fromkeys(order, 0)
+    for number in reversed(order):
+        for origin in before.get(number, ()):
+            ahead[origin] |= ahead[number] | 1 << number
+    return ahead
 
 
-def _tests_flag(block: Sequence[Instruction]) -> bool:
-    """Whether a block ends with a branch on a mask of lanes that is joined with EXEC."""
-    return (
-        bool(block)
-        and block[-1].op.name in _FLAGGED
-        and any(
-            inst.op.name.startswith("s_and") and inst.operands.startswith("vcc") for inst in block
-        )
-    )
+def code_of(function: Function, *numbers: int) -> Sequence[Instruction]:
+    """The instructions of some blocks."""
+    code, blocks = function.instructions, [function.blocks[number] for number in numbers]
+    return [inst for block in blocks for inst in code[block.start : block.stop]]
 
 
 def turns_to_others(inst: Instruction) -> bool:
@@ -65,105 +60,40 @@ def turns_to_others(inst: Instruction) -> bool:
     return inst.op.name.startswith(("s_andn2_saveexec", "s_and_not1_saveexec", "s_or_saveexec"))
 
 
-class _FlagCode:
-    """What blocks do to the scalar registers that may hold all ones or zero, worked out once."""
+def _flag(branch: Operation) -> bool | None:
+    """Whether a branch on a flag jumps, which is a mask of all lanes or none; None: not known.
 
-    def __init__(self, function: Function, numbers: Sequence[int]) -> None:
-        """Looks for the registers that such values are written to."""
-        self._function = function
-        self._steps: dict[int, Sequence[_FlagStep]] = {}
-        self._registers = {
-            register
-            for number in numbers
-            for inst in code_of(function, number)
-            if _flag_of(inst) is not None
-            for register in named(split_destination(inst.operands)[0])
-        }
-
-    def steps(self, number: int) -> Sequence[_FlagStep]:
-        """The instructions of a block that write such registers, in order."""
-        if number not in self._steps:
-            steps = []
-            for inst in code_of(self._function, number):
-                written = written_registers(inst) & self._registers
-                if written or _flag_of(inst) is not None:
-                    to, _ = split_destination(inst.operands)
-                    steps.append(_FlagStep(_flag_of(inst), tuple(written), named(to)))
-            self._steps[number] = steps
-        return self._steps[number]
-
-    def last(self, number: int) -> str:
-        """The mnemonic that a block ends with."""
-        code = code_of(self._function, number)
-        return code[-1].op.name if code else ""
-
-
-class _Flag(NamedTuple):
-    """All lanes' bits, or none: a constant, or the value of another register, inverted or not."""
-
-    register: int | None
-    is_set: bool
-
-
-class _FlagStep(NamedTuple):
-    """An instruction that writes a register that may hold such a value.
-
-    Args:
-        flag: the value; None of what is neither.
-        written: the registers that it writes.
-        results: those that hold the value then.
+    Such a flag is a constant, or another one, inverted or not, joined with EXEC.
     """
-
-    flag: _Flag | None
-    written: Sequence[int]
-    results: Sequence[int]
-
-
-def _flag_of(inst: Instruction) -> _Flag | None:
-    """The value that an instruction writes, where it may be all lanes' bits, or none."""
-    name = inst.op.name
-    if not name.startswith(("s_mov_b", "s_and_b", "s_andn2_b", "s_and_not1_b")):
+    flag, is_set = branch.mask, branch.name == "s_cbranch_vccnz"
+    while flag is not None and flag.name.startswith(_JOINS):
+        if not any(source.first == EXEC for source in flag.sources[:1]):
+            return None
+        is_set ^= not flag.name.startswith("s_and_b")
+        flag = flag.mask
+    if flag is None or not flag.name.startswith("s_mov_b") or not flag.reads_number(0, -1):
         return None
-    operands = operand_texts(inst.operands)
-    if name.startswith("s_mov_b"):
-        return _Flag(None, operands[-1] == "-1") if operands[-1] in ("0", "-1") else None
-    if len(operands) != 3 or not operands[1].startswith("exec"):
-        return None
-    return _Flag(next(iter(named(operands[2])), -1), name.startswith("s_and_b"))
+    return flag.reads_number(-1) == is_set
 
 
-class _Flags:
-    """The scalar registers that hold all ones or zero on a path, as far as it has come."""
-
-    def __init__(self, code: _FlagCode, values: Mapping[int, bool] | None = None) -> None:
-        self._code = code
-        self._values = dict(values or {})
-
-    def copy(self) -> _Flags:
-        """The same registers, for a way of its own."""
-        return _Flags(self._code, self._values)
-
-    def jumps(self, number: int) -> bool | None:
-        """Whether the branch at a block's end jumps; None where that is not known.
-
-        Blocks are passed in the order of their execution.
-        """
-        values = self._values
-        for flag, written, results in self._code.steps(number):
-            value = None if flag is None else self._value(flag)
-            for register in written:
-                values.pop(register, None)
-            if value is not None:
-                values.update(dict.fromkeys(results, value))
-        last = self._code.last(number)
-        is_set = values.get(VCC[0]) if last in _FLAGGED else None
-        return None if is_set is None else is_set == (last == "s_cbranch_vccnz")
-
-    def _value(self, flag: _Flag) -> bool | None:
-        if flag.register is None:
-            return flag.is_set
-        value = self._values.get(flag.register)
-        return None if value is None else value == flag.is_set
+def _scalar_code(function: Function, numbers: Sequence[int]) -> Mapping[int, Sequence[Instruction]]:
+    """What writes scalar registers or branches on a flag, by block; empty where no flag is joined
+    with EXEC.
+    """
+    codes = [code_of(function, number) for number in numbers]
+    if not any(code and code[-1].op.name in _FLAGGED for code in codes):
+        return {}
+    blocks = [operations(function, code) for code in codes]
+    if not any(ops and ops[-1].name in _FLAGGED and ops[-1].maker(_JOINS) for ops in blocks):
+        return {}
+    return {
+        number: [
+            operation.inst
+            for operation in block
+            if operation.name in _FLAGGED or any(r.kind == "sgpr" for r in operation.results)
+        ]
+        for number, block in zip(numbers, blocks, strict=True)
+    }
 
 
 class _Paths:
@@ -181,42 +111,36 @@ class _Paths:
         for number, origins in before.items():
             for origin in origins:
                 self._successors[origin].append(number)
-        self._ahead: dict[int, int] = {}
-        """Block -> the blocks that may follow it, as bits."""
-        self._loads: dict[int, int] = {}
-        has_flags = any(_tests_flag(code_of(function, number)) for number in order)
-        self._flags = _FlagCode(function, order) if has_flags else None
+        self._ahead = blocks_ahead(order, before)
+        self._loads = {n: sum(i.cls in LOADS for i in code_of(function, n)) for n in order}
+        self._scalar_code = _scalar_code(function, order)
         self._most_loads: dict[int, int] = {}
         """Block -> loads from its beginning on, on the path with most of them."""
         for number in reversed(order):
-            ahead, most = 0, 0
-            for following in self._successors[number]:
-                ahead |= self._ahead[following] | 1 << following
-                most = max(most, self._most_loads[following])
-            self._ahead[number] = ahead
-            self._loads[number] = sum(inst.cls in LOADS for inst in code_of(function, number))
+            most = max((self._most_loads[n] for n in self._successors[number]), default=0)
             self._most_loads[number] = most + self._loads[number]
 
     def blocks(self, arm: Arm) -> Sequence[int]:
         """The blocks of a path in the order of their execution."""
-        flags = _Flags(self._flags) if self._flags is not None else None
-        return self._followed(self._start, arm, flags, most_tried=_MOST_TRIED)
+        most_tried = _MOST_TRIED if self._scalar_code else 0
+        return self._followed(self._start, arm, {}, most_tried=most_tried)
 
     def _followed(
-        self, start: int, arm: Arm, flags: _Flags | None, *, most_tried: int
+        self, start: int, arm: Arm, made: dict[int, Operation], *, most_tried: int
     ) -> Sequence[int]:
         """The blocks from one on."""
         path = [start]
         while ways := self._successors[path[-1]]:
             following = path[-1] + 1
-            jumps = flags.jumps(path[-1]) if flags is not None else None
+            done = operations(self._function, self._scalar_code.get(path[-1], ()), made)
+            jumps = _flag(done[-1]) if done and done[-1].name in _FLAGGED else None
             if len(ways) > 1 and jumps is not None and following in ways:
                 ways = [number for number in ways if (number != following) == jumps]
             number = ways[0] if len(ways) == 1 else self._next(path[-1], arm)
-            if number is None and flags is not None and most_tried > 0:
+            if number is None and most_tried > 0:
                 most_tried -= 1
                 loads = {
-                    way: self._loads_in(self._followed(way, arm, flags.copy(), most_tried=0))
+                    way: self._loads_in(self._followed(way, arm, {**made}, most_tried=0))
                     for way in ways
                 }
                 number = max(ways, key=lambda way: (loads[way], self._most_loads[way]))

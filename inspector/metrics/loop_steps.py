@@ -1,35 +1,44 @@
 """By how many bytes the addresses of a loop's accesses move from one iteration to the next.
 
-The registers of an address are followed back through sums, shifts and products with constants to
-what the iteration before has left in a register; that must be the same register's own value and a
-constant. Low words alone are followed: no step is as large as 2 GiB.
+The registers of an address are sums, shifts and products with constants of what the iteration
+before has left in registers; that must be the same register's own value and a constant. Low words
+alone are followed: no step is as large as 2 GiB.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 from msgspec import Struct
 
-from ..isa.dataflow.code_registers import CodeRegisters, registers_of
-from ..isa.dataflow.execution_target import target_of
 from ..isa.dataflow.operands import Operand
-from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of
+from ..isa.dataflow.value_graph import Operation, graph_of, operations, registers, rows_of
 from ..isa.twos_complement import signed
 from ..lanes.slices import address_operands
-from ..model import Function, Machine
-from .load_paths import LOADS
+from ..model import Function
+from .load_paths import LOADS, code_of
 
-_MOST_DEPTH: Final = 24
-_SUMS: Final = re.compile(r"(v_add|s_add)(_co)?_(u32|i32|nc_u32)")
-_DIFFERENCES: Final = re.compile(r"(v_sub|s_sub)(_co)?_(u32|i32|nc_u32)")
-_REVERSED: Final = re.compile(r"v_subrev(_co)?_(u32|nc_u32)")
-_MOVES: Final = re.compile(r"(v|s)_mov_b(32|64)")
-_SHIFTS: Final = re.compile(r"s_lshl_b(32|64)")
-_REVERSED_SHIFTS: Final = re.compile(r"v_lshlrev_b(32|64)")
 _MOST_SHIFT: Final = 32
+_TYPES: Final = frozenset(("u32", "i32", "b32", "u64", "b64"))
+_Term = tuple[int, int | None, int]
+"""A source, the one by which it is shifted to the left, and its factor."""
+_FIRST: Final[_Term] = (0, None, 1)
+_SECOND: Final[_Term] = (1, None, 1)
+_THIRD: Final[_Term] = (2, None, 1)
+_SUMS: Final[Mapping[str, Sequence[_Term]]] = {
+    "mov": (_FIRST,),
+    "add": (_FIRST, _SECOND),
+    "addk": (_FIRST, _SECOND),
+    "add3": (_FIRST, _SECOND, _THIRD),
+    "sub": (_FIRST, (1, None, -1)),
+    "subrev": ((0, None, -1), _SECOND),
+    "lshl": ((0, 1, 1),),
+    "lshlrev": ((1, 0, 1),),
+    "lshl_add": ((0, 1, 1), _THIRD),
+    "add_lshl": ((0, 2, 1), (1, 2, 1)),
+}
+"""What operations add up, by their names without unit and type."""
 
 
 class _Form(Struct, frozen=True):
@@ -43,179 +52,102 @@ class _Form(Struct, frozen=True):
     factors: Mapping[int, int] = {}
     constant: int | None = None
 
-    def plus(self, other: _Form, factor: int = 1) -> _Form:
+    def plus(self, other: _Form, factor: int) -> _Form:
         """The sum with a multiple of another one."""
         factors = dict(self.factors)
         for row, own in other.factors.items():
-            factors[row] = factors.get(row, 0) + factor * own
-        known = self.constant is not None and other.constant is not None
-        constant = (self.constant or 0) + factor * (other.constant or 0) if known else None
+            factors[row] = signed(factors.get(row, 0) + factor * own)
+        constant = None
+        if self.constant is not None and other.constant is not None:
+            constant = signed(self.constant + factor * other.constant)
         return _Form({row: own for row, own in factors.items() if own}, constant)
 
 
 def access_steps(
-    function: Function,
-    machine: Machine,
-    path: Sequence[int],
-    own: Sequence[int],
-    classes: Set[str] = LOADS,
+    function: Function, path: Sequence[int], own: Sequence[int], classes: Set[str] = LOADS
 ) -> dict[int, int]:
     """Index of an access -> bytes that its address moves in an iteration, where that is a constant.
 
     Args:
         function: the kernel.
-        machine: the target.
         path: blocks that an iteration executes, in order.
         own: all blocks of the loop.
         classes: of the accesses that are asked about.
     """
-    code = registers_of(function, target_of(function, machine.arch))
-    steps = _Steps(function, code, path, own)
-    moved = {}
-    for number in path:
-        block = function.blocks[number]
-        for index in range(block.start, block.stop):
-            if function.instructions[index].cls in classes:
-                step = steps.of(index)
-                if step is not None:
-                    moved[index] = step
-    return moved
+    values = _Values(function, path, own)
+    return {
+        operation.inst.index: step
+        for operation in values.forms
+        if operation.inst.cls in classes and (step := values.step_of(operation)) is not None
+    }
 
 
-class _Steps:
-    """The values of a loop's registers, from the beginning of an iteration."""
+class _Values:
+    """What registers hold in an iteration of a loop.
 
-    def __init__(
-        self, function: Function, code: CodeRegisters, path: Sequence[int], own: Sequence[int]
-    ) -> None:
-        self._instructions = function.instructions
-        self._code = code
-        self._order: dict[int, int] = {}
-        """Instruction -> its place on the path."""
-        self._writers: dict[int, list[int]] = {}
-        """Register -> the instructions of the path that write it, in order."""
-        self._elsewhere = 0
+    Attributes:
+        forms: the operations of the path and their results' low words; None of no such sum.
+    """
+
+    def __init__(self, function: Function, path: Sequence[int], own: Sequence[int]) -> None:
+        done = operations(function, code_of(function, *path))
+        beside = [inst.index for inst in code_of(function, *set(own) - set(path))]
+        others = graph_of(function).operations(beside)
+        self._elsewhere = rows_of(result for one in others for result in one.results)
         """Registers that code of the loop beside the path writes."""
-        for number in path:
-            block = function.blocks[number]
-            for index in range(block.start, block.stop):
-                self._order[index] = len(self._order)
-                for row in rows_of(code.effects[index].writes):
-                    self._writers.setdefault(row, []).append(index)
-        for number in set(own) - set(path):
-            block = function.blocks[number]
-            for index in range(block.start, block.stop):
-                self._elsewhere |= code.effects[index].writes
-        self._step_of: dict[int, int | None] = {}
-        self._forms: dict[tuple[int, int], _Form | None] = {}
-        """Instruction and register -> what it writes there; sums of sums come back to the same."""
+        self._last = {row: one for one in done for row in rows_of(one.results)}
+        """Register -> the last operation of the path that writes it."""
+        self.forms: dict[Operation, _Form | None] = {}
+        for operation in done:
+            self.forms[operation] = self._result(operation)
 
-    def of(self, index: int) -> int | None:
+    def step_of(self, access: Operation) -> int | None:
         """The bytes that an access's address moves."""
-        decoded, inst = self._code.decoded[index], self._instructions[index]
+        makers = dict(zip(access.sources, access.makers, strict=True))
         total = 0
-        for operand in address_operands(inst, decoded):
-            if not operand.rows:
+        for operand in address_operands(access.inst, access.parts):
+            if not registers(operand):
                 continue
-            form = self._low(operand, index, 0)
+            form = self._low(operand, makers.get(operand))
             if form is None:
                 return None
             for row, factor in form.factors.items():
-                step = self._step(row)
-                if step is None:
+                last = self._last[row]
+                left = self.forms[last] if row in registers(last.results[0])[:1] else None
+                if left is None or left.constant is None or left.factors != {row: 1}:
                     return None
-                total += factor * step
+                total += factor * left.constant
         return signed(total)
 
-    def _step(self, row: int) -> int | None:
-        """What an iteration adds to a register, where that is a constant."""
-        if row not in self._step_of:
-            self._step_of[row] = None  # where it rests on itself in another way
-            form = self._result(self._writers[row][-1], row, 0)
-            if form is not None and form.constant is not None and form.factors == {row: 1}:
-                self._step_of[row] = signed(form.constant)
-        return self._step_of[row]
-
-    def _low(self, operand: Operand, index: int, depth: int) -> _Form | None:
-        """The low word of an operand as an instruction reads it."""
-        if operand.integer is not None:
-            return _Form({}, operand.integer)
-        if not operand.rows or operand.negate or operand.half is not None:
+    def _low(self, source: Operand, maker: Operation | None) -> _Form | None:
+        """The low word of what an operation reads."""
+        rows = registers(source)[:1]
+        if source.integer is not None:
+            return _Form({}, source.integer)
+        is_half = source.negate or source.half is not None
+        if not rows or is_half or not self._elsewhere.isdisjoint(rows):
             return None
-        return self._value(_row(operand), index, depth)
+        if maker is not None:
+            return self.forms[maker] if rows == registers(maker.results[0])[:1] else None
+        return _Form({rows[0]: 1}, 0) if rows[0] in self._last else _Form()
 
-    def _value(self, row: int, index: int, depth: int) -> _Form | None:
-        """A register in front of an instruction; None where it is no such sum."""
-        if self._elsewhere >> row & 1 or depth > _MOST_DEPTH:
-            return None
-        writers = self._writers.get(row)
-        if writers is None:
-            return _Form()
-        before = [w for w in writers if self._order[w] < self._order[index]]
-        if not before:
-            return _Form({row: 1}, 0)
-        key = before[-1], row
-        if key not in self._forms:
-            self._forms[key] = self._result(*key, depth + 1)
-        return self._forms[key]
-
-    def _result(self, index: int, row: int, depth: int) -> _Form | None:
-        """What an instruction of the path writes to a register."""
-        decoded, effect = self._code.decoded[index], self._code.effects[index]
-        if not decoded.operands or row != _row(decoded.operands[0]):
-            return None
-        name = decoded.name
-        sources = decoded.operands[2 if "_co_" in name and name.startswith("v_") else 1 :]
-
-        def low(place: int) -> _Form | None:
-            return self._low(sources[place], index, depth) if place < len(sources) else None
-
-        def shifted(form: _Form | None, place: int) -> _Form | None:
-            return _shifted(form, sources[place]) if place < len(sources) else None
-
-        form: _Form | None = None
-        if _SUMS.fullmatch(name):
-            form = _sum(low(0), low(1))
-        elif _DIFFERENCES.fullmatch(name):
-            form = _sum(low(0), low(1), -1)
-        elif _REVERSED.fullmatch(name):
-            form = _sum(low(1), low(0), -1)
-        elif name == "v_add3_u32":
-            form = _sum(_sum(low(0), low(1)), low(2))
-        elif name in ("v_lshl_add_u32", "v_lshl_add_u64"):
-            form = _sum(shifted(low(0), 1), low(2))
-        elif name == "v_add_lshl_u32":
-            form = shifted(_sum(low(0), low(1)), 2)
-        elif _SHIFTS.fullmatch(name):
-            form = shifted(low(0), 1)
-        elif _REVERSED_SHIFTS.fullmatch(name):
-            form = shifted(low(1), 0)
-        elif _MOVES.fullmatch(name):
-            form = low(0)
-        elif name == "s_add_nc_u64" or name == "s_add_u64":
-            form = _sum(low(0), low(1))
-        elif name == "s_addk_i32":
-            added = sources[0].integer if sources else None  # printed as 16 bits, without a sign
-            own = self._value(row, index, depth)
-            if added is not None:
-                form = _sum(own, _Form({}, signed(added, 16)))
-        elif self._instructions[index].cls in ("valu", "salu") and not any(
-            read in self._writers or self._elsewhere >> read & 1 for read in rows_of(effect.reads)
-        ):
-            form = _Form()
-        return form
-
-
-def _row(operand: Operand) -> int:
-    """The first register of an operand, as a bit in sets of registers."""
-    return operand.first + (SCALAR_BIT if operand.kind == "sgpr" else 0)
-
-
-def _sum(first: _Form | None, second: _Form | None, factor: int = 1) -> _Form | None:
-    return None if first is None or second is None else first.plus(second, factor)
-
-
-def _shifted(form: _Form | None, by: Operand) -> _Form | None:
-    if form is None or by.integer is None or not 0 <= by.integer < _MOST_SHIFT:
-        return None
-    return _Form({}, 0).plus(form, 1 << by.integer)
+    def _result(self, operation: Operation) -> _Form | None:
+        """The low word of what an operation writes first."""
+        name, _, kind = operation.name[len("v_") :].rpartition("_")
+        sources = [*zip(operation.sources, operation.makers, strict=True)]
+        if name not in _SUMS or kind not in _TYPES:
+            read = rows_of(operation.sources)
+            is_same = read.isdisjoint(self._last) and read.isdisjoint(self._elsewhere)
+            return _Form() if is_same and operation.inst.cls in ("valu", "salu") else None
+        total = _Form({}, 0)
+        for place, by, factor in _SUMS[name]:
+            shift = sources[by][0].integer if by is not None and by < len(sources) else 0
+            if place >= len(sources) or shift is None or not 0 <= shift < _MOST_SHIFT:
+                return None
+            form = self._low(*sources[place])
+            if form is None:
+                return None
+            if name == "addk" and place == 0:  # printed without a sign
+                form = _Form({}, signed(form.constant or 0, 16))
+            total = total.plus(form, factor << shift)
+        return total

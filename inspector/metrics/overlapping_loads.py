@@ -13,9 +13,18 @@ from typing import TYPE_CHECKING, Final
 from ..isa.graph.cfg import innermost_loops
 from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
-from .access_spans import Access, GlobalAccesses, Tensor, known_part, size_in, unknown_reason
+from .access_spans import (
+    Access,
+    GlobalAccesses,
+    Tensor,
+    known_part,
+    size_in,
+    united_spans,
+    unknown_reason,
+)
 from .load_paths import LOADS, code_of, load_paths
 from .loop_shape import position_of
+from .loop_steps import access_steps
 from .subject import Place, Subject, source_line
 from .written_tensors import WRITES
 
@@ -46,129 +55,82 @@ _MOST_ACCESSES: Final = 512
 
 
 def kernel_metrics(subject: Subject, accesses: GlobalAccesses, hot: Set[str]) -> Iterator[Metric]:
-    """The metric of `SPECS`.
+    """The metric of a kernel without loops, or of its worst hot loop.
 
     Args:
         subject: the kernel.
         accesses: those that it makes of global memory.
         hot: ids of its hot loops.
     """
-    note = unknown_reason(subject)
+    function = subject.function
+    loops = [loop for loop in function.loops if loop.id in hot and not loop.irreducible]
+    regions = loops if function.loops else [None]
+    note = unknown_reason(subject) or ("" if regions else "no hot loop with one entry")
     if note:
         yield Metric(OVERLAP, None, "mapping", "derived", note)
         return
-    yield _overlap(subject, accesses, hot)
-
-
-def _overlap(subject: Subject, every_access: GlobalAccesses, hot: Set[str]) -> Metric:
-    """The metric of a kernel without loops, or of its worst hot loop."""
-    function = subject.function
-    regions: list[Loop | None] = [loop for loop in function.loops if loop.id in hot]
-    if not function.loops:
-        regions = [None]
-    accesses = every_access.of(*known_part(subject)) if regions else {}
-    # Of the copies of a loop, as of one for a stride of 1, that one counts which repeats least.
-    copies: dict[frozenset[Place], dict[str, Scalar]] = {}
+    known = accesses.of(*known_part(subject))
+    copies: dict[frozenset[Place], list[dict[str, Scalar]]] = {}
     for loop in regions:
-        if loop is not None and loop.irreducible:
-            continue
         path = _path(function, loop)
-        value = _region_overlap(subject, accesses, loop, path)
-        positions = frozenset(
-            position_of(inst.loc)
-            for number in path
-            for inst in code_of(function, number)
-            if inst.cls in LOADS and inst.loc is not None
-        )
-        known = copies.get(positions)
-        if known is None or not positions or _excess(value) < _excess(known):
-            copies[positions] = value
-    if not copies:
-        return Metric(OVERLAP, None, "mapping", "derived", "no hot loop with one entry")
-    best = max(copies.values(), key=_excess)
-    return Metric(OVERLAP, best, "mapping", "derived" if subject.places else "estimated")
+        loads = [inst for inst in code_of(function, *path) if inst.cls in LOADS]
+        places = frozenset(position_of(inst.loc) for inst in loads if inst.loc is not None)
+        alike = copies.setdefault(places, [])
+        if not places:
+            alike.clear()
+        alike.append(_overlap(subject, known, loop, path))
+    # Of the copies of a loop, as of one for a stride of 1, that one counts which repeats least;
+    # where there are no positions, the last loop.
+    value = max((min(alike, key=_excess) for alike in copies.values()), key=_excess)
+    yield Metric(OVERLAP, value, "mapping", "derived" if subject.places else "estimated")
 
 
 def _excess(value: Mapping[str, Scalar]) -> int:
     return int(value["asked"] or 0) - int(value["distinct"] or 0)
 
 
-def _path(function: Function, loop: Loop | None) -> list[int]:
+def _path(function: Function, loop: Loop | None) -> Sequence[int]:
     """The blocks of the path with most loads, without those of nested loops."""
-    owner = innermost_loops(function)
-    paths = (
-        load_paths(function, 0, None)
-        if loop is None
-        else load_paths(function, loop.header, frozenset(loop.blocks))
-    )
-    return max(
-        (
-            [number for number in path if loop is None or owner[number].id == loop.id]
-            for path in paths
-        ),
-        key=lambda path: _loads_in(function, path),
-    )
+    paths = load_paths(function, loop)
+    if loop is not None:
+        owner = innermost_loops(function)
+        paths = [[number for number in path if owner[number].id == loop.id] for path in paths]
+    return max(paths, key=lambda path: sum(i.cls in LOADS for i in code_of(function, *path)))
 
 
-def _region_overlap(
-    subject: Subject,
-    accesses: Mapping[int, Access],
-    loop: Loop | None,
-    path: Sequence[int],
+def _overlap(
+    subject: Subject, accesses: Mapping[int, Access], loop: Loop | None, path: Sequence[int]
 ) -> dict[str, Scalar]:
     """The metric's value for an iteration of a loop, or for a kernel without loops."""
     function = subject.function
-    code = [
-        inst
-        for number in path
-        for inst in code_of(function, number)
-        if inst.cls in LOADS or inst.cls in WRITES
+    code = [i for i in code_of(function, *path) if i.cls in LOADS or i.cls in WRITES]
+    loads = [inst for inst in code if inst.cls in LOADS]
+    groups, steps = [], dict[int, int]()
+    if len(code) <= _MOST_ACCESSES:
+        groups = _between_stores(code, accesses)
+        if loop is not None:
+            steps = access_steps(function, path, loop.blocks)
+    if subject.ttgir is not None:
+        groups = [_by_operation(group) for group in groups]
+    found = [_shared_bytes(group, steps) for group in groups]
+    shared = [access for _, _, sharing in found for access in sharing]
+    lanes = shared[0].places[0].where[0].size if shared else None
+    # Of loads whose lanes' addresses are not known, as many as lanes are.
+    sizes = [
+        accesses[inst.index].sizes[0]
+        if inst.index in accesses
+        else (lanes or 0) * (access_bits(inst.op, inst.operands) or 32) // 8
+        for inst in loads
     ]
-    value: dict[str, Scalar] = {
-        "loads": 0,
-        "of": sum(inst.cls in LOADS for inst in code),
-        "asked": 0,
-        "distinct": 0,
-        "bytes": 0,
-        "at": None,
-        "lanes": None,
+    return {
+        "loads": sum(len(access.places) for access in shared),
+        "of": len(loads),
+        "asked": sum(asked for asked, _, _ in found),
+        "distinct": sum(distinct for _, distinct, _ in found),
+        "bytes": sum(sizes) if shared else 0,
+        "at": source_line(shared[0].inst.loc) if shared else None,
+        "lanes": lanes,
     }
-    if len(code) > _MOST_ACCESSES:
-        return value
-    steps: Mapping[int, int] = {}
-    if loop is not None and subject.machine is not None:
-        from .loop_steps import access_steps  # as late as what imports NumPy
-
-        steps = access_steps(function, subject.machine, path, loop.blocks)
-    shared: list[Access] = []
-    for group in _between_stores(code, accesses):
-        if subject.ttgir is not None:
-            group = _by_operation(group)
-        asked, distinct, sharing = _shared_bytes(group, steps)
-        if asked == distinct:
-            continue
-        shared += sharing
-        value["asked"] = int(value["asked"] or 0) + asked
-        value["distinct"] = int(value["distinct"] or 0) + distinct
-    if shared:
-        first = shared[0]
-        value["loads"] = sum(len(access.places) for access in shared)
-        value["at"] = source_line(first.inst.loc)
-        lanes = first.places[0].where.shape[1] * first.places[0].where.shape[2]
-        value["lanes"] = lanes
-        # Of loads whose lanes' addresses are not known, as many as lanes are.
-        value["bytes"] = sum(
-            accesses[inst.index].sizes[0]
-            if inst.index in accesses
-            else lanes * (access_bits(inst.op, inst.operands) or 32) // 8
-            for inst in code
-            if inst.cls in LOADS
-        )
-    return value
-
-
-def _loads_in(function: Function, blocks: Sequence[int]) -> int:
-    return sum(inst.cls in LOADS for number in blocks for inst in code_of(function, number))
 
 
 def _between_stores(
@@ -206,7 +168,7 @@ def _by_operation(group: Sequence[Access]) -> list[Access]:
 
     Triton makes a load once more in another layout where that is cheaper than an exchange.
     """
-    from ..emulator.footprint import size_of, united
+    from ..emulator.footprint import size_of
 
     at: dict[Place | int, list[Access]] = {}
     for access in group:
@@ -214,8 +176,7 @@ def _by_operation(group: Sequence[Access]) -> list[Access]:
         at.setdefault(position_of(loc) if loc is not None else access.inst.index, []).append(access)
     operations = []
     for own in at.values():
-        spans = [united(access.spans[draw] for access in own) for draw in range(len(own[0].spans))]
-        places = [part for access in own for part in access.places]
+        spans, places = united_spans(own), [part for access in own for part in access.places]
         sizes = [size_of(touched) for touched in spans]
         operations.append(Access(own[0].inst, places, spans, sizes, own[0].tensor))
     return operations
@@ -251,27 +212,22 @@ def _shared_bytes(
     from ..emulator.footprint import size_of, united
 
     sharing = list(group)
-    draws = _draws_with_lanes(group)
+    # Those in which lanes take part in all of them.
+    draws = [
+        draw
+        for draw in range(len(group[0].spans))
+        if all(len(access.spans[draw][0]) for access in group)
+    ]
     for draw in draws:
         sharing = _sharing(sharing, draw, steps)
-        if not sharing:
-            return 0, 0, []
-    figures = []
-    for draw in draws:
+    figures = [(0, 0)] if not sharing or not draws else []
+    for draw in draws if sharing else ():
         before = united(_loaded_before(sharing, draw, steps))
         distinct = united((*(access.spans[draw] for access in sharing), before))
         asked = sum(access.sizes[draw] for access in sharing)
         figures.append((asked, size_of(distinct) - size_of(before)))
-    return (*min(figures, key=lambda pair: pair[0] - pair[1]), sharing)
-
-
-def _draws_with_lanes(accesses: Sequence[Access]) -> list[int]:
-    """The draws in which lanes take part in all of some accesses."""
-    return [
-        draw
-        for draw in range(len(accesses[0].spans))
-        if all(len(access.spans[draw][0]) for access in accesses)
-    ]
+    asked, distinct_bytes = min(figures, key=lambda pair: pair[0] - pair[1])
+    return (asked, distinct_bytes, sharing) if asked > distinct_bytes else (0, 0, [])
 
 
 def _loaded_before(
@@ -293,21 +249,15 @@ def _sharing(accesses: Sequence[Access], draw: int, steps: Mapping[int, int]) ->
     """Those of some accesses with bytes that others, or other lanes, have too, in their order."""
     import numpy as np
 
-    own = [access.spans[draw] for access in accesses]
-    if not own:
+    spans = [*(access.spans[draw] for access in accesses), *_loaded_before(accesses, draw, steps)]
+    if not spans:
         return []
-    spans = [*own, *_loaded_before(accesses, draw, steps)]
     starts = np.concatenate([part[0] for part in spans])
     ends = np.concatenate([part[1] for part in spans])
-    numbers = np.minimum(np.arange(len(spans)), len(own))
-    owners = np.repeat(numbers, [len(part[0]) for part in spans])
-    order = np.argsort(starts, kind="stable")
-    starts, ends, owners = starts[order], ends[order], owners[order]
-    reach = np.maximum.accumulate(ends)
-    # The span that reaches furthest of those up to each one.
-    furthest = np.maximum.accumulate(np.where(ends == reach, np.arange(len(ends)), 0))
-    inside = np.flatnonzero(starts[1:] < reach[:-1])
-    sharing = set(owners[inside + 1].tolist()) | set(owners[furthest[inside]].tolist())
+    owners = np.repeat(np.arange(len(spans)), [len(part[0]) for part in spans])
+    begun = np.searchsorted(np.sort(starts), ends, "left")
+    ended = np.searchsorted(np.sort(ends), starts, "right")
+    sharing = set(owners[begun - ended > 1].tolist())  # one of them is the span itself
     return [
         access
         for number, access in enumerate(accesses)

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from math import gcd, prod
 from typing import Final
 
-from msgspec import Struct
-
 from ..model import Metric, MetricSpec, Scalar, TtgirModule, TtgirOp, TtgirType
 from .subject import Subject, op_line, variable_name
 
@@ -30,31 +28,18 @@ SPECS = (
     ),
 )
 
-_LOOPS: Final = frozenset(("scf.for", "scf.while"))
-
 
 def compute(subject: Subject) -> Iterator[Metric]:
     """The metric of `SPECS`."""
+    from ..ttgir.queries import LOOPS  # only Triton kernels need it
+
     module = subject.ttgir
     if module is None:
         yield Metric(_ALIKE, None, "mapping", "derived", "needs the kernel's TTGIR")
-    elif not any(op.name in _LOOPS for op in module.ops):
+    elif not any(op.name in LOOPS for op in module.ops):
         yield Metric(_ALIKE, None, "mapping", "derived", "no loop")
     else:
         yield Metric(_ALIKE, _alike(module), "mapping", "derived")
-
-
-class _Load(Struct, frozen=True):
-    """A load in a loop, with the addresses that its tile has along each dimension."""
-
-    op: TtgirOp
-    kind: TtgirType
-    distinct: tuple[int, ...]
-
-    @property
-    def copies(self) -> float:
-        """Elements for each distinct address."""
-        return prod(self.kind.shape) / prod(self.distinct)
 
 
 def _alike(module: TtgirModule) -> dict[str, Scalar]:
@@ -66,7 +51,8 @@ def _alike(module: TtgirModule) -> dict[str, Scalar]:
     from ..ttgir.axes.tiles import needed_values, tile_of
     from ..ttgir.conversions import tile_bytes
 
-    repeating: list[_Load] = []
+    repeating: list[tuple[TtgirOp, TtgirType, int]] = []
+    """Loads in loops, their tiles and how many addresses these have."""
     for graph in functions(module):
         tiles = [
             tile
@@ -78,26 +64,23 @@ def _alike(module: TtgirModule) -> dict[str, Scalar]:
         ]
         facts_of = analyze(graph, needed_values(tiles)).facts if tiles else {}
         for tile in tiles:
-            facts = facts_of.get(tile.addresses or "")
-            shape = tile.tensor_type.shape
+            facts, shape = facts_of.get(tile.addresses or ""), tile.tensor_type.shape
             if facts is None or len(facts.constancy) != len(shape):
                 continue
-            distinct = tuple(
-                size // gcd(size, run) for size, run in zip(shape, facts.constancy, strict=True)
-            )
-            if prod(distinct) < prod(shape):
-                repeating.append(_Load(tile.op, tile.tensor_type, distinct))
-    worst = max(repeating, key=lambda load: load.copies, default=None)
-    value: dict[str, Scalar] = {"loads": len({load.op.loc or load.op.line for load in repeating})}
-    if worst is not None:
-        shape = worst.kind.shape
+            runs = zip(shape, facts.constancy, strict=True)
+            distinct = prod(size // gcd(size, run) for size, run in runs)
+            if distinct < prod(shape):
+                repeating.append((tile.op, tile.tensor_type, distinct))
+    value: dict[str, Scalar] = {"loads": len({op.loc or op.line for op, _, _ in repeating})}
+    if repeating:
+        op, tile_type, distinct = max(repeating, key=lambda load: prod(load[1].shape) / load[2])
         value |= {
-            "elements": prod(shape),
-            "distinct": prod(worst.distinct),
-            "shape": "x".join(map(str, shape)),
-            "name": variable_name(worst.op.results[0]) if worst.op.results else None,
-            "at": op_line(worst.op),
-            "staged": tile_bytes(worst.kind) if _is_staged(module, worst.op) else None,
+            "elements": prod(tile_type.shape),
+            "distinct": distinct,
+            "shape": "x".join(map(str, tile_type.shape)),
+            "name": variable_name(op.results[0]) if op.results else None,
+            "at": op_line(op),
+            "staged": tile_bytes(tile_type) if _is_staged(module, op) else None,
         }
     return value
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from itertools import combinations_with_replacement
 from typing import Final
 
-from ..model import Function, Machine
+from ..isa.dataflow.value_graph import Operation, graph_of
+from ..model import Function
+from .argument_words import KERNARG, WORD_BYTES, loaded_word
 from .arguments import known_arguments
 from .subject import Subject
 
-_OFFSET: Final = re.compile(r",\s*(0x[0-9a-f]{1,8}|\d{1,9})\s*$")
-"""The constant offset of a scalar load."""
 _BOUNDS: Final = re.compile(r"[sv]_cmpx?_|v_cvt_f(?:32|64)_[iu]32")
 """Comparisons, and the first step of an integer division."""
 _COPIES: Final = re.compile(
@@ -56,9 +56,7 @@ class SizeArguments:
 
     def _drawn(self) -> dict[int, list[Sequence[int]]]:
         subject = self._subject
-        if subject.machine is None:
-            return {}
-        offsets = compared_arguments(subject.function, subject.machine)[:_MOST_ARGUMENTS]
+        offsets = compared_arguments(subject.function)[:_MOST_ARGUMENTS]
         if not offsets:
             return {}
         from ..lanes.unknowns import Arguments, DrawnMemory
@@ -84,40 +82,24 @@ def _is_multiple(steps: Sequence[int | None], factor: Sequence[int], bits: int) 
     )
 
 
-def compared_arguments(function: Function, machine: Machine) -> list[int]:
+def compared_arguments(function: Function) -> list[int]:
     """Offsets of the arguments that a kernel compares with something or divides by, ascending.
 
     Values are followed in the order of the code: a register that was written on another way only
     may be taken for an argument.
     """
-    start = function.resources.wave_start
-    if start is None or start.kernarg_ptr is None:
-        return []
-    from .chains import SCALARS, Code  # imports NumPy
-
-    code = Code.of(function, machine)
-    pointer = SCALARS + start.kernarg_ptr
-    arguments: dict[int, frozenset[int]] = {}
-    """Row of a register -> offsets of the argument that it holds, or of those of a product."""
+    arguments: dict[Operation | None, frozenset[int]] = {}
+    """Operation -> offsets of the arguments that its result is a copy or a product of."""
     compared: set[int] = set()
-    for inst in function.instructions:
-        reads, writes = code.registers(inst.index)
-        rows = [row for first, stop in reads for row in range(first, stop) if row in arguments]
-        if rows and _BOUNDS.match(inst.op.name):
-            compared.update(*(arguments[row] for row in rows))
-        copied = None
-        if rows and _COPIES.match(inst.op.name):
-            copied = frozenset().union(*(arguments[row] for row in rows))
-        offset = None
-        if inst.cls == "smem_load" and reads and reads[0][0] == pointer:
-            matched = _OFFSET.search(inst.operands)
-            offset = int(matched[1], 0) if matched else None
-        for first, stop in writes:
-            for row in range(first, stop):
-                if offset is not None:
-                    arguments[row] = frozenset((offset + 4 * (row - first),))
-                elif copied is not None:
-                    arguments[row] = copied
-                else:
-                    arguments.pop(row, None)
+    for operation in graph_of(function).in_order:
+        held: set[int] = set()
+        for source, maker in zip(operation.sources, operation.makers, strict=True):
+            place, offset = loaded_word(function, source, maker) or (None, 0)
+            if place == KERNARG:
+                held.update(range(offset, offset + WORD_BYTES * source.count, WORD_BYTES))
+            held |= arguments.get(maker, frozenset())
+        if _BOUNDS.match(operation.name):
+            compared |= held
+        if held and _COPIES.match(operation.name):
+            arguments[operation] = frozenset(held)
     return sorted(compared)

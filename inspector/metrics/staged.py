@@ -6,7 +6,7 @@ Facts about Triton's passes stand in `ttgir/trips.py`, `ttgir/conversions.py` an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..model import Layout, Scalar, TtgirModule, TtgirOp, TtgirType
 from ..ttgir.conversions import (
@@ -21,7 +21,7 @@ from ..ttgir.conversions import (
 from ..ttgir.flow import DataFlow, flow_of
 from ..ttgir.lowered import MATRIX_LAYOUTS, element_bits
 from ..ttgir.movements import Movements, movements
-from ..ttgir.plain_accesses import PlainAccess, plain_accesses
+from ..ttgir.plain_accesses import plain_accesses
 from ..ttgir.queries import DOTS
 from ..ttgir.trips import Staging, staging
 from ..ttgir.unpipelined import Cause, cause
@@ -63,8 +63,10 @@ def facts(subject: Subject, module: TtgirModule) -> Iterator[Fact]:
     flow = flow_of(module)
     moves = movements(flow)
     staged = staging(flow, moves)
+    converts, products = _converts(flow, moves)
     yield _unpipelined(subject, flow, staged), ""
-    yield _converts(flow, moves), ""
+    yield converts, ""
+    yield products, ""
     yield _epilogue(flow, moves), ""
     yield _unbuffered(flow), ""
     yield narrow_operands(flow, staged), ""
@@ -96,141 +98,99 @@ def _unpipelined(subject: Subject, flow: DataFlow, staged: Staging) -> dict[str,
     }
 
 
-def _converts(flow: DataFlow, moves: Movements) -> dict[str, Scalar]:
-    """Conversions in the loop whose conversions move most through LDS."""
+def _converts(flow: DataFlow, moves: Movements) -> tuple[dict[str, Scalar], dict[str, Scalar]]:
+    """Conversions in the loop whose conversions move most through LDS; those between dots."""
     loops: dict[int | None, list[Conversion]] = {}
     for conversion in in_dot_loops(flow, moves):
         loops.setdefault(flow.loop[conversion.op.index], []).append(conversion)
-    conversions, through = max(
+    through, of = max(
         (
-            (conversions, _largest_first([c for c in conversions if c.movement == "lds"]))
+            ([one for one in conversions if one.movement == "lds"], len(conversions))
             for conversions in loops.values()
         ),
-        key=lambda pair: (
-            _bytes([conversion.source for conversion in pair[1]]) or 0,
-            len(pair[1]),
-            len(pair[0]),
-        ),
-        default=([], []),
+        key=lambda pair: (_bytes(one.source for one in pair[0]) or 0, len(pair[0]), pair[1]),
+        default=([], 0),
     )
-    worst = through[0] if through else None
-    products = [conversion for conversion in through if _is_between_dots(flow, conversion)]
-    product = products[0] if products else None
+    products = [one for one in through if _is_between_dots(flow, one)]
+    return {"of": of, **_moved(through)}, _moved(products)
+
+
+def _moved(conversions: Sequence[Conversion]) -> dict[str, Scalar]:
+    """The figures of conversions; the largest one is named."""
+    worst = max(conversions, key=lambda one: tile_bytes(one.source) or 0, default=None)
     return {
-        "products": len(products),
-        "product_at": op_line(product.op) if product else None,
-        "product_before": layout_name(product.source.layout) if product else None,
-        "product_after": layout_name(product.target.layout) if product else None,
-        "product_bytes": _bytes([conversion.source for conversion in products]),
-        "lds": len(through),
-        "of": len(conversions),
+        "lds": len(conversions),
         "at": op_line(worst.op) if worst else None,
         "before": layout_name(worst.source.layout) if worst else None,
         "after": layout_name(worst.target.layout) if worst else None,
-        "bytes": _bytes([conversion.source for conversion in through]),
+        "bytes": _bytes(one.source for one in conversions),
     }
 
 
 def _is_between_dots(flow: DataFlow, conversion: Conversion) -> bool:
     """Whether a dot's result is converted for another dot, in a way that layouts can avoid."""
-    # Code under an `if` is seldom executed: the epilogue of a persistent loop.
-    return (
-        conversion.op.parent == flow.loop[conversion.op.index]
-        and _layout_kind(conversion.source) in MATRIX_LAYOUTS
-        and _is_for_dot(conversion.target)
-        and not _is_of_all_rows(conversion)
-        and not _is_within_rows(conversion)
-        and not _meets_another(flow, conversion)
-    )
-
-
-def _layout_kind(tile_type: TtgirType) -> str | None:
-    return None if tile_type.layout is None else tile_type.layout.kind
-
-
-def _is_for_dot(tile_type: TtgirType) -> bool:
-    """Whether a layout is that of a dot's operand or result."""
-    return _layout_kind(tile_type) in MATRIX_LAYOUTS or _layout_kind(tile_type) == "dot_op"
-
-
-def _is_of_all_rows(conversion: Conversion) -> bool:
-    """Whether a result whose rows lie in several waves becomes a second operand.
-
-    Its rows are that dot's K, all of which each wave needs: they are exchanged with any matrix
-    instruction (tried: with 16x16 ones a loop of 982 instructions became 1,138).
-    """
-    target = conversion.target.layout
-    second = target is not None and target.params.get("opIdx") == 1
-    waves = _waves(conversion)
-    return second and waves is not None and waves[-2] != 1
-
-
-def _is_within_rows(conversion: Conversion) -> bool:
-    """Whether both dots have one layout, in which several waves share a row.
-
-    The row is the second dot's K. Other matrix instructions leave both layouts as they are (tried:
-    128 rows, eight waves as [4, 2] with 32x32 and with 16x16).
-    """
     source, target = conversion.source.layout, conversion.target.layout
-    waves = _waves(conversion)
-    if source is None or target is None or target.parent is None or waves is None:
+    if source is None or target is None or source.kind not in MATRIX_LAYOUTS:
         return False
-    is_one_layout = (target.parent.kind, target.parent.params) == (
-        source.kind,
-        source.params,
+    parent, waves = target.parent, _waves(source)
+    # A second operand's rows are the dot's K, all of which each wave needs: they are exchanged with
+    # any matrix instruction (tried: with 16x16 ones a loop of 982 instructions became 1,138).
+    is_of_all_rows = target.params.get("opIdx") == 1 and waves[-2] != 1
+    # Both dots have one layout, in which several waves share a row, the second dot's K. Other
+    # matrix instructions leave both layouts as they are (tried: 128 rows, eight waves as [4, 2]
+    # with 32x32 and with 16x16).
+    is_within_rows = (
+        parent is not None
+        and (parent.kind, parent.params) == (source.kind, source.params)
+        and waves[-1] != 1
     )
-    return is_one_layout and waves[-1] != 1
+    return (
+        (target.kind in MATRIX_LAYOUTS or target.kind == "dot_op")
+        # Code under an `if` is seldom executed: the epilogue of a persistent loop.
+        and conversion.op.parent == flow.loop[conversion.op.index]
+        and not is_of_all_rows
+        and not is_within_rows
+        and not _meets_another(flow, conversion.op, source, parent or target)
+    )
 
 
-def _meets_another(flow: DataFlow, conversion: Conversion) -> bool:
+def _meets_another(flow: DataFlow, op: TtgirOp, source: Layout, target: Layout) -> bool:
     """Whether one of the two layouts is of a dot in no chain, spread over columns.
 
     Triton spreads the waves of chained dots (one's result is the first operand of the other, with
     no `if` in between) over rows, as far as there are rows; those of other dots by their shape
     (3.9, AccelerateAMDMatmul, `warpsPerTile`), with any matrix instruction.
     """
-    loop = flow.loop[conversion.op.index]
-    dots = [op for op in flow.module.ops if op.name in DOTS and flow.loop[op.index] == loop]
-    source_layout, target_layout = conversion.source.layout, conversion.target.layout
-    target = target_layout.parent or target_layout if target_layout is not None else None
-    makers = dots_behind(flow, flow.operands[conversion.op.index][:1])
-    users = [op for op in dots if op.result_types[0].layout == target]
+    loop = flow.loop[op.index]
+    dots = [dot for dot in flow.module.ops if dot.name in DOTS and flow.loop[dot.index] == loop]
+    makers = dots_behind(flow, flow.operands[op.index][:1])
+    users = [dot for dot in dots if dot.result_types[0].layout == target]
     return any(
         bool(linked_dots)
-        and _is_over_columns(layout)
+        and _waves(layout)[-1] != 1
         and not any(follows_dot(flow, flow.operands[dot.index][:1]) for dot in linked_dots)
-        for layout, linked_dots in ((source_layout, makers), (target, users))
+        for layout, linked_dots in ((source, makers), (target, users))
     )
 
 
-def _is_over_columns(layout: Layout | None) -> bool:
-    """Whether several waves share a row."""
-    waves = _waves_of(layout)
-    return waves is not None and waves[-1] != 1
-
-
-def _waves(conversion: Conversion) -> tuple[int, ...] | None:
-    """Waves along each dimension of the tile before the conversion."""
-    return _waves_of(conversion.source.layout)
-
-
-def _waves_of(layout: Layout | None) -> tuple[int, ...] | None:
-    waves = layout.params.get("warpsPerCTA") if layout is not None else None
-    return waves if isinstance(waves, tuple) and len(waves) > 1 else None
+def _waves(layout: Layout) -> tuple[int, ...]:
+    """Waves along each dimension of a tile; of one wave where the layout does not say it."""
+    waves = layout.params.get("warpsPerCTA")
+    return waves if isinstance(waves, tuple) and len(waves) > 1 else (1, 1)
 
 
 def _epilogue(flow: DataFlow, moves: Movements) -> dict[str, Scalar]:
     """Conversions of a dot's result before its store."""
-    through = [outgoing for outgoing in before_stores(flow) if moves[outgoing.op.index] == "lds"]
-    through.sort(
-        key=lambda outgoing: (outgoing.wide, tile_bytes(outgoing.op.result_types[0]) or 0),
-        reverse=True,
+    through = [one for one in before_stores(flow) if moves[one.op.index] == "lds"]
+    worst = max(
+        through,
+        key=lambda one: (one.wide, tile_bytes(one.op.result_types[0]) or 0),
+        default=None,
     )
-    worst = through[0] if through else None
     return {
         "lds": len(through),
         "at": op_line(worst.op) if worst else None,
-        "bytes": _bytes([outgoing.op.result_types[0] for outgoing in through]),
+        "bytes": _bytes(one.op.result_types[0] for one in through),
         "wide": worst.wide if worst else None,
     }
 
@@ -238,15 +198,15 @@ def _epilogue(flow: DataFlow, moves: Movements) -> dict[str, Scalar]:
 def _unbuffered(flow: DataFlow) -> dict[str, Scalar]:
     """Accesses through 64-bit pointers that could be buffer operations."""
     accesses, tiles = plain_accesses(flow)
-
-    def is_hot(access: PlainAccess) -> bool:
-        return (
+    hot = [
+        access
+        for access in accesses
+        if (
             flow.in_dot_loop(access.op)
             if flow.dot_loops
             else flow.loop[access.op.index] is not None
         )
-
-    hot = [access for access in accesses if is_hot(access)]
+    ]
     example = next(iter((*hot, *accesses)), None)
     return {
         "accesses": len(accesses),
@@ -285,13 +245,7 @@ def _why_not_direct(
     return None
 
 
-def _largest_first(conversions: Sequence[Conversion]) -> list[Conversion]:
-    return sorted(
-        conversions, key=lambda conversion: tile_bytes(conversion.source) or 0, reverse=True
-    )
-
-
-def _bytes(tiles: Sequence[TtgirType]) -> int | None:
+def _bytes(tiles: Iterable[TtgirType]) -> int | None:
     """Bytes of some tiles; None where the size of one is unknown."""
     sizes = [tile_bytes(tile) for tile in tiles]
     return None if None in sizes else sum(size for size in sizes if size is not None)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 UNPIPELINED = "pipeline.unpipelined"
 CONVERTS = "layout.converts"
+PRODUCTS = "product.converts"
 EPILOGUE = "epilogue.converts"
 PLAIN = "buffer.plain"
 DIRECT = "lds_direct.missed"
@@ -33,11 +34,10 @@ _MEANINGS: Mapping[str, str] = {
     "narrow; None: not known), in words the `reason`, and the `fix`",
     CONVERTS: "convert_layout in the loop with dots that moves most with them, and tiles of one "
     "dot that reach another dot through a buffer: `lds` of `of` move data through LDS, the largest "
-    "`at` which line, `before` and `after` in which layout, `bytes` of all their tiles; "
-    "`products`: those of them that "
-    "begin in the layout of a dot's result, end in that of a dot's operand or result and stand "
-    "under no `if`, with the same figures; loaded operands on their way to a dot and tiles that "
-    "are only stored are left out",
+    "`at` which line, `before` and `after` in which layout, `bytes` of all their tiles; loaded "
+    "operands on their way to a dot and tiles that are only stored are left out",
+    PRODUCTS: "As layout.converts, of those that begin in the layout of a dot's result, end in "
+    "that of a dot's operand or result and stand under no `if`",
     EPILOGUE: "Conversions of a dot's result through LDS before its store: `lds` of them, `at` "
     "which line, `bytes` of their tiles, `wide`: in a wider type than is stored",
     PLAIN: "Tiles read or written through 64-bit pointers that could be buffer operations: "

@@ -7,15 +7,14 @@ memory: not beside stores through other pointers. Here the addresses tell which 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ..isa.vector_halves import written_registers
-from ..isa.waitflow.registers import named, split_destination
+from ..isa.dataflow.value_graph import graph_of, rows_of
 from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
+from .load_paths import code_of
 from .subject import Subject, source_line
-from .written_tensors import WRITES, unwritten
+from .written_tensors import WRITES, is_coherent, unwritten
 
 UNCHANGED: Final = "loads.unchanged"
 
@@ -33,8 +32,6 @@ SPECS: Final = (
 )
 
 _EXCHANGES: Final = frozenset(("atomic", "barrier"))
-_COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
-"""Bits by which a load asks for what others have stored: of volatile and atomic loads."""
 
 
 def loop_metrics(
@@ -42,62 +39,35 @@ def loop_metrics(
 ) -> dict[str, dict[str, Metric]]:
     """Loop id -> its metric by name."""
     return {
-        loop.id: {metric.name: metric for metric in _of_loop(subject, loop, own)}
+        loop.id: {UNCHANGED: _of_loop(subject, loop, instructions_of[loop.id])}
         for loop in subject.function.loops
-        for own in (instructions_of[loop.id],)
     }
 
 
-def _of_loop(subject: Subject, loop: Loop, own: Sequence[Instruction]) -> Iterator[Metric]:
+def _of_loop(subject: Subject, loop: Loop, own: Sequence[Instruction]) -> Metric:
     """The metric of one loop."""
-    loads = [
-        inst
-        for inst in own
-        if inst.cls == "global_load" and _COHERENT.search(inst.operands) is None
-    ]
-    if not loads:
-        yield _metric([])
-        return
+    loads = {inst.index for inst in own if inst.cls == "global_load" and not is_coherent(inst)}
     function = subject.function
-    code = [
-        inst
-        for number in loop.blocks
-        for inst in function.instructions[
-            function.blocks[number].start : function.blocks[number].stop
-        ]
+    code = code_of(function, *loop.blocks) if loads else ()
+    done = list(graph_of(function).operations([inst.index for inst in code]))
+    changed = rows_of(result for operation in done for result in operation.results)
+    unchanged = [
+        operation.inst
+        for operation in done
+        if operation.inst.index in loads
+        and (rows := rows_of(operation.sources))
+        and rows.isdisjoint(changed)
     ]
-    unchanged = _with_unchanged_addresses(loads, code)
     # Behind a barrier or an atomic stands what other waves have stored, anywhere in the kernel.
     is_exchange = any(inst.cls in _EXCHANGES for inst in code)
     writers = function.instructions if is_exchange else code
     stores = [inst for inst in writers if inst.cls in WRITES] if unchanged else []
-    safe = unwritten(subject, unchanged, stores) if stores else unchanged
-    if safe is None:
-        note = "where the loop stores is not known"
-        yield Metric(UNCHANGED, None, "mapping", "derived", note)
-        return
-    safe_indices = {inst.index for inst in safe if not stores or inst.index in subject.places}
-    yield _metric([inst for inst in unchanged if inst.index in safe_indices])
-
-
-def _with_unchanged_addresses(
-    loads: Sequence[Instruction], code: Sequence[Instruction]
-) -> list[Instruction]:
-    """The loads whose address is made of registers, none of which the loop's code changes."""
-    address_of = [(inst, set(named(split_destination(inst.operands)[1]))) for inst in loads]
-    unchanged = [(inst, registers) for inst, registers in address_of if registers]
-    for changing in code:
-        if not unchanged:
-            break
-        changed = written_registers(changing)
-        unchanged = [pair for pair in unchanged if pair[1].isdisjoint(changed)]
-    return [inst for inst, _ in unchanged]
-
-
-def _metric(unchanged: Sequence[Instruction]) -> Metric:
-    first = unchanged[0] if unchanged else None
-    value: dict[str, Scalar] = {
-        "loads": len(unchanged),
-        "at": source_line(first.loc) if first is not None else None,
-    }
+    if stores:
+        safe = unwritten(subject, unchanged, stores)
+        if safe is None:
+            note = "where the loop stores is not known"
+            return Metric(UNCHANGED, None, "mapping", "derived", note)
+        unchanged = [inst for inst in safe if inst.index in subject.places]
+    at = source_line(unchanged[0].loc) if unchanged else None
+    value: dict[str, Scalar] = {"loads": len(unchanged), "at": at}
     return Metric(UNCHANGED, value, "mapping", "derived")

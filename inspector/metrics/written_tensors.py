@@ -5,6 +5,7 @@ Pointers are drawn so far apart that accesses near each other in every draw are 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,13 @@ if TYPE_CHECKING:
     from ..lanes.address_sweep import Places
 
 WRITES: Final = frozenset(("global_store", "atomic", "lds_direct_store", "image", "smem_store"))
+_COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
 _TENSOR_BYTES: Final = 1 << 36
+
+
+def is_coherent(inst: Instruction) -> bool:
+    """Whether an access asks for what others have stored, as volatile and atomic ones do."""
+    return _COHERENT.search(inst.operands) is not None
 
 
 def unwritten(

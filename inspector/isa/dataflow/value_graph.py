@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from ...base.recent_results import kept_for_recent
 from ...model import Function, Instruction
 from .effects import reads_vcc_unnamed, results_and_sources
-from .operands import SUFFIXES, Decoded, Operand, decode, halves_of, parse_operand
+from .operands import NULL, SUFFIXES, Decoded, Operand, decode, halves_of, parse_operand
 from .register_sets import HIGH_HALVES, SCALAR_BIT
 
 Names = tuple[str, ...]
@@ -46,7 +46,7 @@ class Operation(Struct, eq=False):
         results: the operands that it writes.
         sources: those that it reads, one that the text does not name last.
         makers: for each source the operation that made it, of several registers the first one.
-        beside: the operations that made registers of sources with several.
+        beside: the operations that made other parts of its sources.
         users: the operations of which this is a maker, in order.
     """
 
@@ -139,6 +139,11 @@ def registers(operand: Operand) -> tuple[int, ...]:
     return _rows(operand.kind, operand.first, operand.count, operand.half)
 
 
+def rows_of(operands: Iterable[Operand]) -> set[int]:
+    """The halves of the registers of some operands."""
+    return {row for operand in operands for row in registers(operand)}
+
+
 def vector_indices(parts: Iterable[Operation | None]) -> set[int]:
     """Indices of the vector instructions among some operations."""
     return {part.inst.index for part in parts if part is not None and part.is_vector}
@@ -201,15 +206,21 @@ def graph_of(function: Function) -> ValueGraph:
     return ValueGraph(function)
 
 
-def operations(function: Function, code: Iterable[Instruction]) -> list[Operation]:
-    """The operations of some code of a function, in its order."""
+def operations(
+    function: Function, code: Iterable[Instruction], made: dict[int, Operation] | None = None
+) -> list[Operation]:
+    """The operations of some code of a function, in its order.
+
+    Args:
+        function: the function.
+        code: its instructions that are executed one after the other.
+        made: half of a register -> what wrote it last, before the code and then behind it.
+    """
     offset = function.resources.accum_offset or _NO_AGPRS
-    made: dict[int, Operation] = {}  # half of a register -> what wrote it last
+    made = {} if made is None else made
     found: list[Operation] = []
     for inst in code:
         parts = decode(inst.mnemonic, inst.operands, SUFFIXES, offset)
-        if not parts.operands:
-            continue
         halves = halves_of(parts, offset) if " :: " in parts.text else (parts,)
         new = [_operation(inst, half, made) for half in halves]
         found += new
@@ -232,9 +243,9 @@ def _operation(inst: Instruction, parts: Decoded, made: Mapping[int, Operation])
     beside: list[Operation] = []
     for source in sources:
         rows = registers(source)
-        makers.append(made.get(rows[0]) if rows else None)
-        if source.count > 1:
-            beside += [made[row] for row in rows if row in made]
+        maker = made.get(rows[0]) if rows else None
+        makers.append(maker)
+        beside += {made[row] for row in rows[1:] if row in made} - {maker}
     name = _name(parts.name)
     return Operation(inst, parts, name, results, sources, tuple(makers), beside or ())
 
@@ -242,7 +253,7 @@ def _operation(inst: Instruction, parts: Decoded, made: Mapping[int, Operation])
 @lru_cache(1 << 12)
 def _rows(kind: str, first: int, count: int, half: int | None) -> tuple[int, ...]:
     if kind == "sgpr":
-        return tuple(range(first + SCALAR_BIT, first + SCALAR_BIT + count))
+        return () if first == NULL else tuple(range(first + SCALAR_BIT, first + SCALAR_BIT + count))
     low = tuple(range(first, first + count)) if kind == "vgpr" else ()
     high = tuple(row + HIGH_HALVES for row in low)
     return (() if half == 1 else low) + (() if half == 0 else high)
