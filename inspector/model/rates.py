@@ -47,4 +47,5 @@ class Rates(Struct, frozen=True):
     ranges: Mapping[str, tuple[float, float]]  # where sources disagree
     sources: Mapping[str, str]
     transcendental: float | None = None  # None: as the machine file has it
+    double: float | None = None  # vector instructions of float64; None: at full rate
     l1_wide_lanes_per_clk: float | None = None  # of accesses wider than a dword; None: no limit

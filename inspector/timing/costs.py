@@ -40,6 +40,8 @@ _QUARTER_RATE: Final = re.compile(
     r"v_mul_(lo|hi)_[ui]32|v_mad_(co_)?[ui]64_[ui]32|v_(lshl|lshr|ashr)rev_[bi]64"
 )
 """Quarter-rate operations that are not transcendental (LLVM's SISchedule, WriteQuarterRate32)."""
+_DOUBLE: Final = re.compile(r"v_(?!mfma|pk)\w*_f64(?:_|$)")
+"""Vector arithmetic, comparisons and conversions of float64."""
 _LONG: Final = re.compile(
     r"v_s?mfmac?_|global_|buffer_|flat_|scratch_|ds_|s_load|s_buffer|v_pk_|v_wmma"
 )
@@ -127,6 +129,9 @@ def costs_of(function: Function, machine: Machine, rates: Rates) -> Costs:
                 latency = machine.result_cycles.get("transcendental", latency)
             elif _QUARTER_RATE.match(inst.op.name):
                 cycles = rates.quarter_rate
+            if rates.double is not None and _DOUBLE.match(inst.op.name):
+                cycles = max(cycles, rates.double)
+                latency = machine.result_cycles.get("double", latency)
             result = max(cycles, latency)
         elif kind == MATRIX:
             cycles = matrix_cycles(machine, inst.op.name, inst.operands) or _UNKNOWN_MATRIX
