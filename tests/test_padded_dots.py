@@ -54,6 +54,15 @@ def test_a_constant_mask_leaves_zeros(bound: int, use: str, used: list[tuple[int
     assert _used(bound, use) == used
 
 
+@pytest.mark.parametrize(("n", "used"), [(72, [(64, 72, 64)]), (128, []), (None, [])])
+def test_a_mask_by_an_argument_of_the_launch(n: int | None, used: list[tuple[int, ...]]) -> None:
+    bound = "%bound = tt.splat %n : i32 -> tensor<128xi32, #row>"
+    constant = "%bound = arith.constant dense<BOUND> : tensor<128xi32, #row>"
+    text = HEAD.replace(constant, bound).replace("USE", f"arith.mulf %b, %b : {TILE}")
+    dots = padded_dots(parse_ttgir(text, "k"), None if n is None else {"n": n, "p": 4096})
+    assert [tuple(side.used for side in dot.sides) for dot in dots] == used
+
+
 def test_differences_below_zero_are_large_without_a_sign() -> None:
     """71 - r > 0 holds up to 70 by signed numbers, and for all r but 71 by unsigned ones."""
     difference = "%s = arith.subi %bound, %r : tensor<128xi32, #row>\n    %m = arith.cmpi "

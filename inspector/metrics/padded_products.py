@@ -20,8 +20,9 @@ SPECS = (
         "mapping",
         "derived",
         "kernel",
-        "Dots in loops (all, where no loop has one) of which a part multiplies zeros whatever the "
-        "arguments, because a constant mask leaves out the end of a dimension: of the one with "
+        "Dots in loops (all, where no loop has one) of which a part multiplies zeros in every "
+        "workgroup, because a mask by a constant or an argument of the launch leaves out the end "
+        "of a dimension: of the one with "
         "most of it `at` its line, `along` which dimension, its "
         "`extent` and `used` elements of it, and the two `pieces` that would hold these, `held` in "
         "all; `zeros`: percent of the multiply-accumulates of all of them that are on padding, "
@@ -37,7 +38,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
         return
     from ..ttgir.padded_dots import padded_dots  # only kernels with a TTGIR need it
 
-    dots = padded_dots(subject.ttgir)
+    dots = padded_dots(subject.ttgir, subject.facts.values)
     in_loops = [dot for dot in dots if dot.in_loop]
     yield Metric(_PADDING, _value(in_loops or dots), "mapping", "derived")
 

@@ -1,7 +1,8 @@
-"""Dots that multiply elements which are zero whatever the arguments: padding to powers of two.
+"""Dots that multiply elements which are zero in every workgroup: padding to powers of two.
 
 A tile's extents are powers of two. Where a dimension is none (a head of 72 elements), the rest of
-the tile is masked off by a comparison of a range with a constant, and multiplied as zeros.
+the tile is masked off by a comparison of a range with a constant or an argument of the launch, and
+multiplied as zeros.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ..model import TtgirModule, TtgirOp
 from .axes.tiles import tile_of
 from .flow import DataFlow, flow_of
 from .matrix_work import dot_tile_shapes
+from .opforms import FUNCTIONS
 from .queries import (
     DOTS,
     INDEXED_VIEWS,
@@ -104,13 +106,18 @@ class PaddedDot(Struct, frozen=True):
         return any(side.used < side.extent for side in self.sides)
 
 
-def padded_dots(module: TtgirModule) -> list[PaddedDot]:
-    """All dots with known extents, if at least one of them has padding; else none."""
+def padded_dots(module: TtgirModule, arguments: Mapping[str, int] | None = None) -> list[PaddedDot]:
+    """All dots with known extents, if at least one of them has padding; else none.
+
+    Args:
+        module: the kernel's.
+        arguments: the whole numbers that a launch passes, by name.
+    """
     names = {op.name for op in module.ops}
     if not names & DOTS or not {_RANGE, _COMPARE} <= names:
         return []
     flow = flow_of(module)
-    masks = _constant_masks(flow)
+    masks = _fixed_masks(flow, arguments or {})
     if not masks:
         return []
     zeros = _Zeros(flow, masks)
@@ -148,11 +155,17 @@ def _dot(zeros: _Zeros, op: TtgirOp) -> PaddedDot | None:
     )
 
 
-def _constant_masks(flow: DataFlow) -> dict[int, _Ends]:
-    """The comparisons that are false from some index of their tile on, known at compile time."""
+def _fixed_masks(flow: DataFlow, arguments: Mapping[str, int]) -> dict[int, _Ends]:
+    """The comparisons that are false from some index of their tile on, in every workgroup."""
     numbers: dict[int, tuple[int | None, Sequence[int]]] = {}  # value -> dimension, elements along
     masks: dict[int, _Ends] = {}
     for op in flow.module.ops:
+        if op.name in FUNCTIONS:
+            names = op.attributes["block_args"][0]
+            for name, value in zip(names, flow.arguments.get(op.index, ()), strict=False):
+                if name[1:] in arguments:
+                    numbers[value] = None, (arguments[name[1:]],)
+            continue
         if len(op.results) != 1:
             continue
         result, operands = flow.results[op.index][0], flow.operands[op.index]
