@@ -148,5 +148,7 @@ class _Launch:
                 known[op.results[0]] = np.full(len(numbers), self._grid[axis], np.int64)
         found = [Evaluation(self._graph, known, places[0], seed).value(name) for seed in _SEEDS]
         first = found[0]
+        if first is None:
+            return None
         is_same = all(other is not None and np.array_equal(first, other) for other in found)
-        return first if first is not None and is_same else None
+        return first if is_same else None
