@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 MOST_PROGRAMS: Final = 8
-_MOST_ITERATIONS: Final = 512
+_MOST_ITERATIONS: Final = 256
 """Of all these programs; of more, so many at equal distances are looked at."""
 _LONGEST: Final = 1 << 20
 _AT_ONCE: Final = 32
