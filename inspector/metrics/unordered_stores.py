@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ..isa.barriers import has_special_barriers
 from ..isa.waitflow.steps import CounterSteps
 from ..isa.waitflow.unwaited_stores import UnwaitedStore, unwaited_stores
 from .subject import LaunchedCode
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..lanes.address_sweep import Places
+
+    _Bytes = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 PlacesAt = Mapping[int, "Sequence[Places]"]
 """Index of an access -> where its lanes lie."""
@@ -58,6 +60,8 @@ def _meet(stores: Sequence[Places], loads: Sequence[Places]) -> bool:
 
 
 def _meet_in(stores: Sequence[Places], loads: Sequence[Places], draw: int) -> bool:
+    import numpy as np  # few kernels have such pairs
+
     stored, storing = _bytes_of(stores, draw)
     loaded, loading = _bytes_of(loads, draw)
     shared = np.isin(loaded, stored)
@@ -71,11 +75,12 @@ def _meet_in(stores: Sequence[Places], loads: Sequence[Places], draw: int) -> bo
 
 _WAVES = 64
 """More than a workgroup has."""
-_Bytes = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
 def _bytes_of(accesses: Sequence[Places], draw: int) -> tuple[_Bytes, _Bytes]:
     """The addresses of all bytes that are accessed in a draw, and the wave of each."""
+    import numpy as np
+
     addresses, waves = [], []
     for each in accesses:
         where = each.where[draw]
