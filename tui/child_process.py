@@ -282,12 +282,7 @@ class MessageUnpickler(pickle.Unpickler):
 
 
 def _packed_messages(stream: int, is_cancelled: Callable[[], bool] | None) -> Iterator[bytes]:
-    """Yields the messages that a child writes, up to its end or until the work is cancelled.
-
-    Args:
-        stream: the file descriptor of its output.
-        is_cancelled: polled while nothing arrives.
-    """
+    """Yields the messages that a child writes, up to its end or until the work is cancelled."""
     buffer = bytearray()
     pause = None if is_cancelled is None else _POLL_SECONDS
     while is_cancelled is None or not is_cancelled():

@@ -86,11 +86,7 @@ def tui(
 
 
 def _check(targets: Sequence[str], archs: Sequence[str]) -> None:
-    """Checks targets and archs before the screen opens; folders may take long and are skipped.
-
-    Raises:
-        KinspectError: a target cannot be opened, or an arch is unknown.
-    """
+    """Checks targets and archs before the screen opens; folders may take long and are skipped."""
     for number, target in enumerate(targets):
         if split(target)[0].is_dir():
             continue

@@ -169,11 +169,7 @@ def _start(command: Command) -> None:
 
 
 def _wait_for(app: App[object], command: Command) -> None:
-    """Runs an editor in the terminal and waits until it ends.
-
-    Raises:
-        KinspectError: the editor cannot be started or fails.
-    """
+    """Runs an editor in the terminal and waits until it ends."""
     try:
         status = _suspended(app, command.words)
     except SuspendNotSupported:

@@ -235,15 +235,7 @@ def _captured(
     request: Request,
     compiler: Compiler,
 ) -> Variant:
-    """Captures the kernel's file again with changed constexprs.
-
-    Returns:
-        The variant with those constexprs that is most like the old one.
-
-    Raises:
-        KinspectError: the file launches the kernel with no such constexprs, or the user did not
-            name it: a saved report did, and the file is not run.
-    """
+    """Captures the kernel's file again with changed constexprs."""
     path = Path(report.id.partition("::")[0])
     named = [target for target in _named(request) if portable(str(target.path)) == str(path)]
     if not named:

@@ -120,11 +120,7 @@ class Watcher:
         self._absent, self._removed = absent, absent & self._absent
 
     def _saved_files(self, current: Mapping[Path, Fingerprint]) -> list[Path]:
-        """The files that changed since they were last reported; empty while any still changes.
-
-        Args:
-            current: the watched files as they are now.
-        """
+        """The files that changed since they were last reported; empty while any still changes."""
         differing: dict[Path, Fingerprint] = {
             path: state
             for path, state in current.items()

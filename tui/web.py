@@ -63,11 +63,7 @@ def serve(port: int, argv: Sequence[str] | None = None) -> int:
 
 
 def _loopback_server() -> Callable[..., Any]:
-    """The class of the server, which is derived from a package that is not always installed.
-
-    Raises:
-        KinspectError: textual-serve is not installed.
-    """
+    """The class of the server, which is derived from a package that is not always installed."""
     try:
         from aiohttp import web
         from textual_serve.server import Server
@@ -101,11 +97,7 @@ def _loopback_server() -> Callable[..., Any]:
 
 
 def _check_port(port: int) -> None:
-    """Checks that the port is free, before aiohttp fails with a traceback.
-
-    Raises:
-        KinspectError: it cannot be bound.
-    """
+    """Checks that the port is free, before aiohttp fails with a traceback."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

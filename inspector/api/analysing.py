@@ -225,11 +225,7 @@ def _file(variant: Variant) -> str:
 
 
 def _with_kernels(report: Report) -> Report:
-    """The report itself.
-
-    Raises:
-        KinspectError: it has no kernel.
-    """
+    """The report itself."""
     refuse_nothing(report.target, report.kernels, report.errors)
     return report
 

@@ -118,11 +118,7 @@ class Limit:
 def _comparison(
     metric: str, limit: Any, sign: str, value: str, kind: str
 ) -> Callable[[MetricValue], bool]:
-    """Whether a figure of a loop keeps a limit.
-
-    Raises:
-        KinspectError: the limit's value is none of the figure's kind.
-    """
+    """Whether a figure of a loop keeps a limit."""
     try:
         bound = literal(value)
     except ValueError:
@@ -138,11 +134,7 @@ def _comparison(
 
 
 def _budget_rule(metric: str, limit: Any, comparison: str) -> Pack:
-    """A rule that finds something where the comparison does not hold.
-
-    Raises:
-        KinspectError: there is no such figure, or the comparison's value is none.
-    """
+    """A rule that finds something where the comparison does not hold."""
     known = catalogue()
     if not isinstance(metric, str) or known.find(metric) is None:
         suggestion = known.suggest(metric) if isinstance(metric, str) else ""
@@ -157,11 +149,7 @@ def _budget_rule(metric: str, limit: Any, comparison: str) -> Pack:
 
 
 def _parsed(metric: str, limit: Any) -> tuple[str, str]:
-    """The sign and the value of a limit.
-
-    Raises:
-        KinspectError: it is neither number nor comparison.
-    """
+    """The sign and the value of a limit."""
     if isinstance(limit, (int, float)) and not isinstance(limit, bool) and math.isfinite(limit):
         return "<=", repr(limit)
     match = _COMPARISON.fullmatch(limit) if isinstance(limit, str) else None

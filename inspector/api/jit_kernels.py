@@ -148,11 +148,7 @@ def _configurations(
 def _variant(
     kernel: Any, args: Sequence[Any], named: Mapping[str, Any], arch: str, arguments: bool
 ) -> Variant:
-    """One specialisation, taken through the front end.
-
-    Raises:
-        KinspectError: see `variants_of`.
-    """
+    """One specialisation, taken through the front end."""
     frontend = import_module("..guest.frontend", __package__)
     options = {name: value for name, value in named.items() if name not in kernel.arg_names}
     try:
@@ -179,14 +175,7 @@ def _variant(
 def _source(
     kernel: Any, args: Sequence[Any], named: Mapping[str, Any], arch: str
 ) -> tuple[Any, list[Any], list[Any]]:
-    """The compiler's input, specialised by Triton's own binder as a launch would be.
-
-    Returns:
-        It, and type and value of each argument.
-
-    Raises:
-        KinspectError: the arguments do not fit the kernel's parameters.
-    """
+    """The compiler's input, specialised by Triton's own binder as a launch would be."""
     compiler = import_module("triton.compiler.compiler")
     jit = import_module("triton.runtime.jit")
     paths = import_module("triton._utils")

@@ -333,11 +333,7 @@ class Tools:
         return f"{told.waves_per_eu} waves/EU, limited by {told.limiter}"
 
     def _path(self, target: str) -> str:
-        """A target, relative to the server's folder.
-
-        Raises:
-            KinspectError: it is not below the server's folder, or no file can be called so.
-        """
+        """A target, relative to the server's folder."""
         path, rest = split(target)
         place = (self.root / path).resolve()
         if not place.is_relative_to(self.root):
@@ -485,11 +481,7 @@ def _item_text(named: NamedItem, details: bool, calls: AgentCalls) -> str:
 
 
 def _code(kernel: KernelReport, stage: str, first: int, last: int | None) -> str:
-    """Numbered lines of one of a kernel's texts.
-
-    Raises:
-        KinspectError: there is no such text, or no such line.
-    """
+    """Numbered lines of one of a kernel's texts."""
     from ..explain.code import texts as code_texts
     from ..explain.code.reading import reading_of
 

@@ -188,11 +188,7 @@ def _archs_of_option(value: str | None) -> list[str]:
 
 
 def _marked(item: pytest.Item) -> tuple[list[str], Mapping[str, Any]]:
-    """The targets and limits that the markers of a test state, the nearest ones first.
-
-    Raises:
-        pytest.fail.Exception: a marker has other arguments than these two, or other values.
-    """
+    """The targets and limits that the markers of a test state, the nearest ones first."""
     archs: list[str] = []
     budget: dict[str, Any] = {}
     for marker in item.iter_markers(_MARKER):

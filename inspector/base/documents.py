@@ -267,11 +267,7 @@ def yaml_loader() -> Any:
 
 
 def _bounded_number(method: str) -> Any:
-    """Returns a constructor of numbers that refuses those of very many digits.
-
-    Args:
-        method: of PyYAML's loader, which constructs the number.
-    """
+    """Returns a constructor of numbers that refuses those of very many digits."""
 
     def construct(loader: Any, node: Any) -> Any:
         if len(str(node.value)) > MOST_DIGITS:

@@ -226,11 +226,7 @@ def _fork_supervised(alive: int, *, own_group: bool) -> None:
 
 
 def _supervise(child: int, alive: int, *, own_group: bool) -> int:
-    """Waits for a command's end or this process's parent's; ends all that is left.
-
-    Returns:
-        The command's exit status, unless a signal ended it: that ends this process, too.
-    """
+    """Waits for a command's end or this process's parent's; ends all that is left."""
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         with suppress(OSError):

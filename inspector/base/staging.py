@@ -138,11 +138,7 @@ def _take_over(path: Path) -> int:
 
 
 def _locked(lock: int) -> bool:
-    """Takes the lock of an open file if it is free.
-
-    Raises:
-        OSError: this file system knows no locks.
-    """
+    """Takes the lock of an open file if it is free."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

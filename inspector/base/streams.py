@@ -162,11 +162,7 @@ class PlainStream:
             self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
     def _attempt(self, write: Callable[[], object]) -> None:
-        """Writes, and closes the stream if that fails.
-
-        Raises:
-            KinspectError: it fails, and the text is required.
-        """
+        """Writes, and closes the stream if that fails."""
         try:
             write()
         except BrokenPipeError:

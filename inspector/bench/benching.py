@@ -214,11 +214,7 @@ def _run(
     plan: Sequence[tuple[Timed, Mapping[str, Any]]],
     folder: Path,
 ) -> Iterator[BenchEvent]:
-    """Runs the planned cases; yields an event for each, however its process ended.
-
-    Raises:
-        KinspectError: the guest has no GPU, or its process was lost outside of a case.
-    """
+    """Runs the planned cases; yields an event for each, however its process ended."""
     pending = {timed.name: timed for timed, _ in plan}
     steps = len(plan) * (1 + request.tune)
     message = _bench_message(request, plan, folder)

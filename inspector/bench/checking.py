@@ -185,11 +185,7 @@ def check(request: CheckRequest) -> Iterator[CheckEvent]:
 def _until_all_end(
     events: SimpleQueue[CheckEvent | BaseException | None], threads: int
 ) -> Iterator[CheckEvent]:
-    """Yields the events of some threads, each of which puts None at its end.
-
-    Raises:
-        BaseException: what a thread ended with.
-    """
+    """Yields the events of some threads, each of which puts None at its end."""
     while threads:
         event = events.get()
         if event is None:

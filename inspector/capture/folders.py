@@ -171,10 +171,6 @@ def _without_copies(targets: Sequence[Target], chosen_entries: set[str]) -> list
     Code compiled for an AMD target is preferred. A source is preferred to code compiled from it for
     NVIDIA, since it can be specialised for the target. A wrapper is preferred to the single-kernel
     modules of its kernels, since it has their launches.
-
-    Args:
-        targets: all targets.
-        chosen_entries: names of the entries of Triton's cache that the autotuner chose.
     """
     sources = {t.path: file_text(t.path) for t in targets if t.kind == "inductor"}
     wrappers = {p: _kernel_sources(text) for p, text in sources.items() if "AsyncCompile()" in text}
@@ -207,13 +203,7 @@ def _not_chosen(entries: Sequence[Target], chosen_entries: set[str]) -> Iterator
 def _copies_of_wrapped(
     wrappers: Mapping[Path, tuple[str, ...]], modules: Mapping[str, Path], amd_modules: set[str]
 ) -> Iterator[Path]:
-    """Yields wrappers whose kernels other files have, and single-kernel modules of other wrappers.
-
-    Args:
-        wrappers: wrapper -> its kernels' sources.
-        modules: source of a kernel -> single-kernel module.
-        amd_modules: names of the modules that were compiled for an AMD target.
-    """
+    """Yields wrappers whose kernels other files have, and single-kernel modules of others."""
     wrapper_texts: set[tuple[str, ...]] = set()
     for wrapper, texts in wrappers.items():
         wrapped = [modules[text] for text in texts if text in modules]

@@ -122,11 +122,7 @@ class _Journal:
     def with_counts(
         self, specializations: Mapping[str, TracedSpecialization]
     ) -> Iterator[TracedSpecialization]:
-        """The specialisations of this process, with its launches.
-
-        Args:
-            specializations: the specialisations of all journals, by id.
-        """
+        """The specialisations of this process, with its launches."""
         for name in dict.fromkeys((*self.specializations, *self._counts)):
             specialization = specializations.get(name)
             if specialization is not None:
@@ -134,16 +130,7 @@ class _Journal:
                 yield _with_count(specialization, self._counts.get(name), compiled, self._complete)
 
     def _add_record(self, record: Mapping[str, Any], path: Path, line: int) -> None:
-        """Takes one record.
-
-        Args:
-            record: an object with one key.
-            path: the journal, for errors.
-            line: its line, for errors.
-
-        Raises:
-            KinspectError: the record is unknown or damaged.
-        """
+        """Takes one record."""
         (name, content), *_ = record.items()
         if name == "process":
             self.processes.append(converted(content, Process, path, line))

@@ -126,11 +126,7 @@ class CaptureOutcome:
         return None
 
     def _held_to_types(self, variant: Variant) -> Variant:
-        """The same, of a process that lowered a stranger's kernels, which may write anything.
-
-        Raises:
-            ValueError: a field has another type, or the target is not one that was asked for.
-        """
+        """The same, of a process that lowered a stranger's kernels, which may write anything."""
         if variant.arch not in self._plan.archs or variant.stage != "ttir":
             raise ValueError(f"{variant.stage} for {variant.arch}")
         return convert(to_builtins(variant), Variant)

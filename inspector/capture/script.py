@@ -111,11 +111,7 @@ def capture_file(worker: Guest, plan: CapturePlan) -> Iterator[CapturedVariant |
 
 
 def _messages(worker: Guest, plan: CapturePlan, limit: float) -> Iterator[dict[str, Any]]:
-    """The guest's replies; if the guest is lost, also the records that its job has written.
-
-    Raises:
-        KinspectError: the guest is lost, and no variant was captured.
-    """
+    """The guest's replies; if the guest is lost, also the records that its job has written."""
     forwarded: set[str] = set()
     captured = False
     try:

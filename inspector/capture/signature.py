@@ -71,11 +71,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _argument(text: str) -> dict[str, Any]:
-    """One argument; see `parse_signature`.
-
-    Raises:
-        KinspectError: the text is empty.
-    """
+    """One argument; see `parse_signature`."""
     text = text.strip()
     if not text:
         raise KinspectError("--signature: an argument is empty", _EXAMPLE)

@@ -127,11 +127,7 @@ def count(axes: Sequence[Axis]) -> int:
 
 
 def _range(span: re.Match[str], context: str) -> list[Value]:
-    """The values of a range.
-
-    Raises:
-        KinspectError: it does not go up, or has more than `MAX_VALUES` values.
-    """
+    """The values of a range."""
     first, last = int(span[1]), int(span[2])
     step = int(span[4]) if span[4] else 1
     grows = step > 1 and first > 0 if span[3] == "*" else step > 0

@@ -99,12 +99,7 @@ def variant_of(
 
 
 def _options(metadata: Mapping[str, Any], is_nvidia: bool) -> dict[str, Any]:
-    """The options of a former compile that the AMD backend takes.
-
-    Args:
-        metadata: Triton's metadata.
-        is_nvidia: whether the compile was for NVIDIA.
-    """
+    """The options of a former compile that the AMD backend takes."""
     names = NVIDIA_OPTIONS if is_nvidia else COMMON_OPTIONS
     options = {name: metadata[name] for name in names if name in metadata}
     if not is_nvidia:
@@ -124,11 +119,7 @@ def compilable_ttgir(text: str) -> bool:
 
 
 def _ttgir_attributes(text: str, path: str) -> dict[str, str] | None:
-    """The module's attributes if it is TTGIR; None if it is TTIR.
-
-    Raises:
-        KinspectError: it is TTGIR of a dialect that no supported Triton parses.
-    """
+    """The module's attributes if it is TTGIR; None if it is TTIR."""
     module_attributes = dict(_attributes(text))
     if module_attributes:
         return module_attributes

@@ -109,11 +109,7 @@ def check(
 
 
 def _run(request: CheckRequest, form: str, stream: TextIO) -> tuple[Sequence[KernelCheck], bool]:
-    """Runs the checks and writes the result, as text kernel by kernel.
-
-    Returns:
-        The results, and whether Ctrl-C ended the run.
-    """
+    """Runs the checks and writes the result, as text kernel by kernel."""
     started = time.perf_counter()
     so_far = CheckProgress()
     interrupted = False
@@ -144,12 +140,7 @@ def _run(request: CheckRequest, form: str, stream: TextIO) -> tuple[Sequence[Ker
 
 
 def _archs(device: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the GPUs to emulate.
-
-    Raises:
-        UsageError: --arch is given, and nothing is emulated.
-        KinspectError: a target has no machine file.
-    """
+    """Returns the GPUs to emulate."""
     if device != "emulated":
         if names:
             raise click.UsageError("--arch is for --device emulated")
@@ -159,11 +150,7 @@ def _archs(device: str, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _kernels_named(names: tuple[str, ...]) -> tuple[tuple[KernelFile, tuple[str, ...]], ...]:
-    """Returns the files, each once, with the patterns of NAME::CASE; none: all of its cases.
-
-    Raises:
-        KinspectError: an unknown name, or a file that cannot be checked.
-    """
+    """Returns the files, each once, with the patterns of NAME::CASE; none: all of its cases."""
     cases_by_kernel: dict[KernelFile, tuple[str, ...]] = {}
     for argument in names:
         name, _, case = argument.partition("::")
@@ -186,11 +173,7 @@ def _print_unchecked(kernels: Sequence[KernelCheck]) -> None:
 
 
 def _exit_status(kernels: Sequence[KernelCheck], cases: tuple[str, ...]) -> int:
-    """Returns 0 if all passed, 1 if something is wrong, 2 if something could not be checked.
-
-    Raises:
-        KinspectError: no case at all matched.
-    """
+    """Returns 0 if all passed, 1 if something is wrong, 2 if something could not be checked."""
     if any(kernel.problem or kernel.count(CRASHED) for kernel in kernels):
         return 2
     if cases and not any(kernel.cases for kernel in kernels):

@@ -123,11 +123,7 @@ def command(
 def _comparison(
     targets: Sequence[str], archs: Sequence[str], tritons: Sequence[str], sets: Sequence[str]
 ) -> str:
-    """Returns the key of `_COMPARISONS` that the arguments ask for.
-
-    Raises:
-        KinspectError: not two, or two in more than one way.
-    """
+    """Returns the key of `_COMPARISONS` that the arguments ask for."""
     ways = {
         "targets": len(targets) > 1,
         "tritons": len(tritons) > 1,

@@ -229,11 +229,7 @@ def _prefixes(program: str) -> list[Path]:
 
 
 def _new_folder(out: Path | None) -> Path:
-    """Makes the folder of the run, and returns its absolute path.
-
-    Raises:
-        KinspectError: it is not empty, or cannot be made.
-    """
+    """Makes the folder of the run, and returns its absolute path."""
     folder = out or Path(time.strftime("kinspect-fault-%Y%m%d-%H%M%S"))
     try:
         folder.mkdir(parents=True, exist_ok=out is not None)
@@ -266,11 +262,7 @@ def _writable_folder(folder: Path) -> Iterator[Path]:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], stderr_copy: Path) -> int:
-    """Runs the user's command; returns its exit status.
-
-    Raises:
-        KinspectError: it cannot be started.
-    """
+    """Runs the user's command; returns its exit status."""
     with foreground.started(
         command, environment, tool="kinspect fault", failure=debug_agent.FAILED, read_stderr=True
     ) as process:

@@ -172,11 +172,7 @@ def _run(args: Sequence[str]) -> int:
 
 
 def _refuse_files_as_options(args: Sequence[str]) -> None:
-    """Refuses an option that is the name of a file too: a shell's * or a hook may have put it here.
-
-    Raises:
-        KinspectError: there is one.
-    """
+    """Refuses an option that is a file's name, too: a shell's * or a hook may have put it here."""
     for word in args:
         if word == "--" and not _is_here(word):
             return
@@ -192,9 +188,6 @@ def _refuse_file_as_command(args: Sequence[str]) -> None:
 
     Folders count for the commands that run what others only read: a checkout may well have a
     folder called like one of the others.
-
-    Raises:
-        KinspectError: it is one.
     """
     name, *words = (args[1:] if args[:1] == ["--"] else args) or [""]
     if name not in COMMANDS or not _is_here(name):

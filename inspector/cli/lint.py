@@ -168,15 +168,7 @@ def _linted(
     recorder: HistoryRecorder | None,
     archs: tuple[str, ...],
 ) -> LintReport:
-    """Runs the rules; keeps the figures and writes the baseline where that was asked for.
-
-    Args:
-        request: the targets, and how they are compiled.
-        plan: the rules, suppressions and baseline.
-        judge: applies the rules.
-        recorder: of the history; None to keep nothing.
-        archs: of the settings.
-    """
+    """Runs the rules; keeps the figures and writes the baseline where that was asked for."""
     if recorder is None:
         events = judged_events(request, judge, archs)
     else:

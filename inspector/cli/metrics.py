@@ -62,11 +62,7 @@ def list_metrics(patterns: tuple[str, ...], form: str, output: Path | None) -> N
 
 
 def _matching(catalogue: Sequence[MetricSpec], patterns: Sequence[str]) -> list[MetricSpec]:
-    """The metrics that any of the patterns selects, in the order of the catalogue.
-
-    Raises:
-        KinspectError: a pattern selects none.
-    """
+    """The metrics that any of the patterns selects, in the order of the catalogue."""
     chosen: set[str] = set()
     for pattern in patterns:
         names = {spec.name for spec in catalogue if _is_named(spec.name, pattern)}

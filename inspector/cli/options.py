@@ -225,9 +225,6 @@ def _check_output(output: Path) -> None:
     """Refuses to replace what the command line names besides, or code by a report of it.
 
     A shell's `-o *.s` would put the report into the first kernel.
-
-    Raises:
-        KinspectError: `output` is such a file.
     """
     context = click.get_current_context(silent=True)
     if context is None or not output.is_file():

@@ -117,11 +117,7 @@ def _dump(target: str, request: Request) -> PassDump:
 
 
 def _variant(target: str, request: Request, compiler: Compiler) -> Variant:
-    """Returns the one kernel that a target has.
-
-    Raises:
-        KinspectError: it is not source, or has none or several.
-    """
+    """Returns the one kernel that a target has."""
     for name in request.archs:
         machines.load(name)
     (file_target, *further) = resolve(target)
@@ -133,11 +129,7 @@ def _variant(target: str, request: Request, compiler: Compiler) -> Variant:
 
 
 def _compiled(compiler: Compiler, variant: Variant) -> CompileResult:
-    """Compiles a variant.
-
-    Raises:
-        KinspectError: it does not compile.
-    """
+    """Compiles a variant."""
     result = compiler.compile(variant)
     if result.error is not None:
         raise KinspectError(f"{variant.kernel}: {result.error.message}", result.error.hint)

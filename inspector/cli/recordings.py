@@ -147,9 +147,6 @@ def _save_reports(profile: Profile, path: Path) -> None:
     """Writes the analysed kernels of a profile, with what was measured of them, as one file.
 
     A measured kernel without an analysed counterpart is kept, without code.
-
-    Raises:
-        KinspectError: nothing was measured, or the file cannot be written.
     """
     from ..model import Report
     from ..report import saved

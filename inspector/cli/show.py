@@ -165,11 +165,7 @@ def _show_code(
 
 
 def _item_id(text: str) -> ItemId | None:
-    """The parts of an id; None where it is a target.
-
-    Raises:
-        KinspectError: it may be both: what wrote an id's kernel could name a folder of scripts so.
-    """
+    """The parts of an id; None where it is a target."""
     item = parsed(text)
     if item is not None and os.path.lexists(text):
         raise KinspectError(
@@ -179,11 +175,7 @@ def _item_id(text: str) -> ItemId | None:
 
 
 def _refuse_selection(target: TargetOptions, case: str | None) -> None:
-    """Refuses options that choose among kernels.
-
-    Raises:
-        KinspectError: there are some.
-    """
+    """Refuses options that choose among kernels."""
     if target.archs or target.kernel or target.point or case is not None:
         raise KinspectError(
             f"{target.targets[0]} names one kernel",
@@ -291,11 +283,7 @@ def _neighbours(lines: Iterable[int]) -> set[int]:
 
 
 def _check(kind: str, texts: Texts) -> None:
-    """Refuses a text that is not there.
-
-    Raises:
-        KinspectError: it is not; the hint names those that are.
-    """
+    """Refuses a text that is not there."""
     if kind not in texts.lines:
         others = ", ".join(flag for other, flag in _FLAGS.items() if other in texts.lines)
         reason = texts.missing.get(kind, "it is missing").rstrip(".")
@@ -325,11 +313,7 @@ def _write_plain(
 
 
 def _numbers(lines: tuple[int, int | None] | None, default: range, count: int) -> range:
-    """The numbers of the lines to print.
-
-    Raises:
-        KinspectError: they begin beyond the last one.
-    """
+    """The numbers of the lines to print."""
     if lines is None:
         return default
     first, last = lines

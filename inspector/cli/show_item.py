@@ -70,11 +70,7 @@ def opened(text: str, item: ids.ItemId) -> Iterator[ShownItem]:
 
 
 def _located(text: str, item: ids.ItemId) -> tuple[PrintedRun, PrintedKernel, str | None]:
-    """The newest run that printed an id, its kernel, and the fingerprint if it is a finding's.
-
-    Raises:
-        KinspectError: none did, or the id is the beginning of several.
-    """
+    """The newest run that printed an id, its kernel, and the fingerprint if it is a finding's."""
     for run in runs():
         named = located(text, item, run.kernels)
         if named is not None:
@@ -84,11 +80,7 @@ def _located(text: str, item: ids.ItemId) -> tuple[PrintedRun, PrintedKernel, st
 
 @contextmanager
 def _in_folder(folder: str, text: str) -> Iterator[None]:
-    """In the folder of the run: its targets and the ids of its kernels are relative to that.
-
-    Raises:
-        KinspectError: it is not there any more.
-    """
+    """In the folder of the run: its targets and the ids of its kernels are relative to that."""
     before = os.getcwd()
     try:
         os.chdir(folder)
@@ -114,11 +106,7 @@ def _context(run: PrintedRun) -> click.Context:
 def _analyzed(
     run: PrintedRun, context: click.Context, printed: PrintedKernel
 ) -> tuple[KernelReport | None, dict[str, RuleText]]:
-    """Analyses a kernel as the run did, with the run's rules.
-
-    Returns:
-        The kernel, None where it is not there, and the texts of the rules by id.
-    """
+    """Analyses a kernel as the run did, with the run's rules."""
     options = context.params
     target: TargetOptions = target_of(context).with_triton(options["tritons"])
     pack, plan = recommended_pack(), None

@@ -268,11 +268,7 @@ def target_of(context: click.Context) -> TargetOptions:
 
 
 def _target(values: dict[str, Any]) -> TargetOptions:
-    """Takes the options on targets out of the values that click gives a command.
-
-    Raises:
-        KinspectError: two options exclude each other.
-    """
+    """Takes the options on targets out of the values that click gives a command."""
     if values["calls"] and (values["signature"] is not None or values["defines"]):
         raise KinspectError("--call and --signature exclude each other", "give one of them")
     if values["waves"] is not None and values["workgroup"] is not None:

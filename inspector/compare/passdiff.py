@@ -187,12 +187,7 @@ class Dumps:
         )
 
     def _difference(self, pair_index: int, ranks: Sequence[int]) -> PassDifference:
-        """The difference that appears, or grows, between two neighbouring pairs of passes.
-
-        Args:
-            pair_index: the index of the later pair.
-            ranks: the rank of the difference before each pair.
-        """
+        """The difference that appears, or grows, between two neighbouring pairs of passes."""
         left, right = self._sides
         left_index, right_index = pair = self._pairs[pair_index]
         at_pair = PassDifference(

@@ -254,13 +254,7 @@ class _BuildsRun(Struct):
     def _recaptured(
         self, kernel: _CapturedKernel, refused: _Outcomes, captures: dict[int, _Capture]
     ) -> _Outcomes:
-        """Compiles a kernel through another build's own front end, if its target has source.
-
-        Args:
-            kernel: the kernel.
-            refused: the outcomes, of which the other build did not understand the first one's TTIR.
-            captures: of the target by other builds so far, by index; it is filled.
-        """
+        """Compiles a kernel through another build's own front end, if its target has source."""
         error, build = refused.other.error, refused.build
         if error is None or kernel.target.kind == "ttir":
             return refused

@@ -318,15 +318,7 @@ class Compiler:
         *,
         replaces: bool,
     ) -> CompileResult:
-        """Compiles a variant in a staged folder, and stores the result unless it failed.
-
-        Args:
-            folder: the staged folder.
-            variant: what to compile.
-            request: the guest's request to do so.
-            key: the store's key for it.
-            replaces: whether an entry of that key is replaced.
-        """
+        """Compiles a variant in a staged folder, and stores the result unless it failed."""
         source = INPUT.format(stage=variant.stage)
         try:
             (folder / source).write_bytes(variant.ttir.encode())
@@ -386,11 +378,7 @@ class Compiler:
         }
 
     def _check_space(self, folder: Path) -> None:
-        """Distinguishes a full disk from a fault of the kernel, after a compile has failed.
-
-        Raises:
-            KinspectError: nothing more can be written.
-        """
+        """Distinguishes a full disk from a fault of the kernel, after a compile has failed."""
         refusal = self.store.refusal(folder)
         if refusal is not None:
             raise self.store.unwritable(refusal)

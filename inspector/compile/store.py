@@ -181,11 +181,7 @@ class Store:
     def _move_in(
         self, key: str, folder: Path, files: Mapping[str, str], facts: Mapping[str, Any]
     ) -> StoreEntry:
-        """Writes the manifest and renames the folder; removes a damaged entry that is in the way.
-
-        Raises:
-            OSError: the store cannot be written.
-        """
+        """Writes the manifest and renames the folder; a damaged entry in the way is removed."""
         _write_manifest(key, folder, files, facts)
         # A rename may reach the disk before the files do.
         for name in (*files.values(), MANIFEST):

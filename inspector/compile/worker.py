@@ -177,11 +177,7 @@ class Worker:
             self._stderr = None
 
     def _start(self, options: Sequence[str]) -> None:
-        """Starts the guest with a pipe for requests and one for replies.
-
-        Raises:
-            KinspectError: the interpreter cannot be started.
-        """
+        """Starts the guest with a pipe for requests and one for replies."""
         python = find_interpreter(self.python, self.environment)
         request_read, request_write = os.pipe()
         reply_read, reply_write = os.pipe()
@@ -224,11 +220,7 @@ class Worker:
             raise self._lost_error() from error
 
     def _receive(self, deadline: float) -> bytes:
-        """Reads a line of the guest until a time of `time.monotonic`.
-
-        Raises:
-            WorkerLostError: it has ended, or not answered in time.
-        """
+        """Reads a line of the guest until a time of `time.monotonic`."""
         poller = select.poll()
         poller.register(self._replies_fd, select.POLLIN)
         while True:

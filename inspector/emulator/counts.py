@@ -93,14 +93,7 @@ class _Patterns:
         self._count = 0
 
     def of(self, space: str, row: Array, size: int, *, writes: bool) -> _Pattern:
-        """Returns the pattern of one wave's addresses.
-
-        Args:
-            space: `global` or `lds`.
-            row: addresses from the wave's first, int64 [lane]; `_IDLE` for idle lanes.
-            size: bytes of each lane.
-            writes: whether it is a write.
-        """
+        """Returns the pattern of one wave's addresses."""
         key = (size * 2 + writes, space, row.tobytes())
         pattern = self._known.get(key)
         if pattern is None:
@@ -230,15 +223,7 @@ class AccessCounter:
     def _add_rows(
         self, count: AccessCount, site: int, rows: Array, starts: Array, size: int
     ) -> None:
-        """Counts an access of global memory by waves whose patterns differ.
-
-        Args:
-            count: what is added to.
-            site: index of the instruction.
-            rows: addresses from each wave's start, int64 [wave, lane]; `_IDLE` for idle lanes.
-            starts: int64 [wave].
-            size: bytes of each lane.
-        """
+        """Counts an access of global memory by waves whose patterns differ."""
         spans, row_of = spans_of_rows(rows, rows != _IDLE, size)
         lines, least = lines_of_rows(spans, row_of, len(rows), self._line)
         count.lines += lines

@@ -88,14 +88,7 @@ def _add(waves: Waves, context: BuildContext, entry: OutstandingOperation) -> No
 
 
 def _completion(first: int, count: int, half: int | None, *, masked: bool) -> Complete:
-    """Returns the function that writes a load's arrays to registers.
-
-    Args:
-        first: the first register.
-        count: how many registers.
-        half: 0 or 1 where only that half of the one register is written.
-        masked: whether the last array holds the lanes to be written, uint32 all ones.
-    """
+    """Returns the function that writes a load's arrays to registers."""
 
     def complete(waves: Waves, arrays: tuple[Array, ...]) -> None:
         for index in range(count):

@@ -223,11 +223,7 @@ class Emulator:
         )
 
     def _check_scratch(self, launch: Launch) -> None:
-        """Refuses private memory that this machine cannot hold.
-
-        Raises:
-            KinspectError: it says how much it would take.
-        """
+        """Refuses private memory that this machine cannot hold."""
         waves = self._grid.per_slice(launch) * waves_of(launch.threads, self.target)
         needed = self._scratch_bytes * waves * self.target.lanes
         if needed > MOST_SCRATCH:

@@ -255,13 +255,7 @@ def _linked(product: MatrixProduct, plan: _Plan) -> Step:
 
 
 def _reader(source: MatrixOperand, share: _Share, use: int) -> Callable[[Waves], Array]:
-    """Returns the reader of an operand that several products may share.
-
-    Args:
-        source: the operand.
-        share: by how many products its numbers are used.
-        use: which of these uses this one is.
-    """
+    """Returns the reader of an operand that several products may share."""
     rows, take, name, bits = source.rows, source.take, share.name, share.bits
     if share.uses == 1:
         return lambda waves: take(waves.u32[rows])

@@ -83,15 +83,7 @@ def half_bits(value: Array, kind: str, *, saturates: bool = False) -> Array:
 
 
 def _small_floats(exponent: int, mantissa: int, bias: int, nans: str) -> Array:
-    """Values of all bit patterns of a small float.
-
-    Args:
-        exponent: bits of the exponent.
-        mantissa: bits of the mantissa.
-        bias: the exponent's.
-        nans: `none` (no infinities, no NaN), `all_ones` (S.1111.111 alone is NaN), `ieee`, or
-            `negative_zero` (no infinities; -0's pattern is NaN).
-    """
+    """Values of all bit patterns of a small float."""
     count = 1 << (1 + exponent + mantissa)
     bits = np.arange(count)
     fraction = bits & ((1 << mantissa) - 1)

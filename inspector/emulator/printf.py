@@ -79,13 +79,7 @@ def _layout(match: re.Match[str], sizes: Iterator[int]) -> str:
 
 
 def _argument(match: re.Match[str], layout: str, bits: int) -> str:
-    """An argument that is a word, as its specifier writes it.
-
-    Args:
-        match: the specifier.
-        layout: flags, width and precision.
-        bits: the word.
-    """
+    """An argument that is a word, as its specifier writes it."""
     kind: str = match["kind"]
     if kind == "n":
         return ""

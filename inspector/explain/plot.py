@@ -245,14 +245,7 @@ def _svg_series(
     colour: str,
     position: Callable[[int, float], tuple[float, float]],
 ) -> Iterator[str]:
-    """A series as a path with gaps at unknown values, and a circle with a tool tip at each value.
-
-    Args:
-        chart: of the series.
-        series: the values.
-        colour: of path and circles.
-        position: (number of a run, value) -> coordinates.
-    """
+    """A series as a path with gaps at unknown values, a circle with a tool tip at each value."""
     points = [(n, position(n, v), v) for n, v in enumerate(series.values) if v is not None]
     previous = None
     path = ""

@@ -165,14 +165,7 @@ def _file_name(file: str) -> str:
 def _suite_lines(
     suite: _Suite, suite_id: int, timestamp: str, properties: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yields the element of a suite.
-
-    Args:
-        suite: the file and its cases.
-        suite_id: number of the suite in the document, from 0.
-        timestamp: date and time of the run.
-        properties: name -> value, of the run.
-    """
+    """Yields the element of a suite."""
     attributes = {
         "name": suite.file,
         "package": suite.file.rpartition("/")[0],

@@ -171,15 +171,7 @@ def _print_cells(
     *,
     runs: bool,
 ) -> None:
-    """Prints cells by rows, coordinates at the top and on the left.
-
-    Args:
-        paper: the output.
-        cells: the grid.
-        label: the text of a cell's holder.
-        swatch: the index of a cell's colour.
-        runs: whether cells of consecutive lanes may be merged: `0–7`.
-    """
+    """Prints cells by rows, coordinates at the top and on the left."""
     margin = len(str(cells[-1][0].first[-2])) if len(cells[0][0].first) > 1 else 1
     available = min(paper.width, WIDTH) - margin - 4
     lanes = [[cell.holder.lane for cell in row] for row in cells]
@@ -207,13 +199,7 @@ def _print_cells(
 
 
 def _merged(lines: Sequence[Sequence[int]], available: int, height: int = 0) -> int:
-    """Returns how many cells of a line to merge, so that it fits; 1 if their lanes do not follow.
-
-    Args:
-        lines: the lanes of the cells of each row, or of each column.
-        available: the length of a line.
-        height: of a cell; 0 if it is as long as its text.
-    """
+    """How many cells of a line to merge, so that it fits; 1 if their lanes do not follow."""
     count = len(lines[0])
     widest = len(str(max(max(line) for line in lines)))
     merged = 1
@@ -283,16 +269,7 @@ def _print_rows(
     *,
     spaced: bool = False,
 ) -> None:
-    """Prints a grid in as many parts, one below the other, as the width asks for.
-
-    Args:
-        paper: the output.
-        corner: what stands above the labels of the rows.
-        heads: the text above each column.
-        rows: the rows; no more than `MOST_ROWS` are printed.
-        available: characters for the cells of a line.
-        spaced: whether an empty line precedes each part.
-    """
+    """Prints a grid in as many parts, one below the other, as the width asks for."""
     width = max(map(len, [*heads, *(text for row in rows for text, _ in row.cells)])) + _GAP
     columns_per_part = max(1, available // width)
     for start in range(0, len(heads), columns_per_part):

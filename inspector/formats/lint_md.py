@@ -99,14 +99,7 @@ class _BoundedPage:
         left_out: Callable[[int], list[str]],
         share: float = 1.0,
     ) -> int:
-        """Adds sections up to the first that does not fit; returns how many were added.
-
-        Args:
-            sections: the lines of each; those behind the first that does not fit are not made.
-            count: the number of sections.
-            left_out: the lines to add in place of so many that are left.
-            share: of the page that may be full afterwards.
-        """
+        """Adds sections up to the first that does not fit; returns how many were added."""
         for index, lines in enumerate(sections):
             if not self.add(lines, share):
                 self.force(left_out(count - index))

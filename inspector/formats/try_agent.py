@@ -67,14 +67,7 @@ def _advised(
     printed: Mapping[tuple[Change, ...], str],
     calls: AgentCalls,
 ) -> Iterator[str]:
-    """The changes to make, the best first: what they cure, their figures, and how to make them.
-
-    Args:
-        trials: what was tried on a kernel.
-        subject: the kernel.
-        printed: changes whose figures stand with a finding -> its id.
-        calls: names the next steps.
-    """
+    """The changes to make, the best first: what they cure, their figures, and how to make them."""
     budget = Budget(_MOST_FOR_ADVISED)
     if not trials.tried:
         return

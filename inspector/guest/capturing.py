@@ -158,13 +158,7 @@ class Capturing:
             self._send({"note": f"{request['path']}: {summary}{hint}"})
 
     def _repeat(self, mode: str, request: dict[str, Any], suffix: str) -> None:
-        """Starts children until a run is complete, or another run would not help.
-
-        Args:
-            mode: a value of `MODES`.
-            request: the child's request; `folder`, `finished`, `stubs` and `deadline` are updated.
-            suffix: ends the names of its folders.
-        """
+        """Starts children until a run is complete, or another run would not help."""
         module = importlib.import_module("." + mode, __package__)
         for run_number in range(MAX_RUNS):
             request["folder"] = os.path.join(self._folder, f"world{suffix}-{run_number}")
@@ -290,13 +284,7 @@ def _of_stranger(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:
-    """The job of a child.
-
-    Args:
-        capture: the mode's function.
-        request: its request.
-        path: file for its records.
-    """
+    """The job of a child."""
     is_foreign = bool(request.get("is_foreign"))  # its mode takes the means to write from it
     write = open_writer(path) if is_foreign else writer(path)
     last_record: dict[str, Any] = {}

@@ -142,12 +142,7 @@ def _outcome(status: int | None, seconds: float) -> ChildOutcome:
 
 
 def _run_child(enter: Callable[[], None], job: Callable[[], None]) -> NoReturn:
-    """Runs a job in the forked child, and ends the child.
-
-    Args:
-        enter: prepares the process; see `_become_job`.
-        job: the job.
-    """
+    """Runs a job in the forked child, and ends the child."""
     status = 1
     try:
         enter()

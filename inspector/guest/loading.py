@@ -122,13 +122,7 @@ def _relative_import_depth(path: str) -> int:
 
 
 def _importable_package(path: str, project: Checkout, depth: int) -> str:
-    """Makes the package in which a file's relative imports resolve importable; returns its name.
-
-    Args:
-        path: the file.
-        project: its checkout.
-        depth: how many packages upwards its imports reach, 1 or more.
-    """
+    """Makes the package in which a file's relative imports resolve importable; returns its name."""
     if project.package is not None:
         return project.package  # `make_imports_work` has made it importable
     root, name = _package_of_folders(path, depth)

@@ -138,20 +138,7 @@ def parse_options(backend: Any, options: dict[str, Any]) -> Any:
 
 
 def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
-    """Compiles in the current folder.
-
-    Args:
-        request: see `compile_ttir`.
-        dump: path of the pass dump; None without one.
-
-    Returns:
-        `files`, the names of the files by stage; `stages`, with their times; `switches`, see
-        `knobs.switches`; `llvm`, see `LlvmInputs.describe`.
-
-    Raises:
-        UnknownOptionError: see `parse_options`.
-        Exception: any error of the compiler.
-    """
+    """Compiles in the current folder."""
     triton = importlib.import_module("triton")
     compiler = importlib.import_module("triton.compiler.compiler")
     gpu = target(request["arch"], request["wave_size"])
@@ -202,11 +189,7 @@ def _switches(arch: str) -> dict[str, bool] | None:
 
 
 def _compile_llir(backend: Any, options: Any, late_start: dict[str, Any]) -> dict[str, Any]:
-    """Runs the stages behind `llir`, which `triton.compile` does not begin with; see `_compile`.
-
-    Raises:
-        ValueError: nothing tells of the compile that made the LLVM IR.
-    """
+    """Runs the stages behind `llir`, which `triton.compile` does not begin with; see `_compile`."""
     if "metadata" not in late_start:
         raise ValueError("LLVM IR without the metadata of the compile that made it")
     with open(INPUT.format(stage=LLIR), encoding="utf-8") as stream:

@@ -159,14 +159,7 @@ def _argument(index: int) -> _Step:
 
 
 def _install(checks: Iterable[_Check], others: int = _ALLOW, *, all_threads: bool = False) -> bool:
-    """Filters this thread's system calls; returns whether the system could.
-
-    Args:
-        checks: calls that are allowed where the steps behind them do not refuse them.
-        others: what becomes of all other calls. With ENOSYS glibc tries older ones: `clone`, whose
-            flags can be seen, for `clone3`.
-        all_threads: whether it holds for those that run already, too.
-    """
+    """Filters this thread's system calls; returns whether the system could."""
     if platform.machine() not in _MACHINES:
         return False
     column, architecture = _MACHINES[platform.machine()]

@@ -168,13 +168,7 @@ class _Headings:
         return function
 
     def _read_symbol(self, number: int, name: str, address: int) -> None:
-        """Begins a function at a symbol; llvm-objdump's own labels (`L12`) stay within theirs.
-
-        Args:
-            number: of the line.
-            name: the symbol.
-            address: -1 where the listing does not state it.
-        """
+        """Begins a function at a symbol; llvm-objdump's own labels (`L12`) stay within theirs."""
         if name.endswith(".kd"):
             self.contents.kernels.add(name.removesuffix(".kd"))
         if not self.in_code:
@@ -256,12 +250,7 @@ def _append(owner: RawFunction, raw: RawFunction) -> None:
 
 
 def _falls_into_next(raw: RawFunction, next_start: int) -> bool:
-    """Returns whether control runs on from a symbol's code into the next symbol's.
-
-    Args:
-        raw: the code.
-        next_start: address of the next symbol.
-    """
+    """Returns whether control runs on from a symbol's code into the next symbol's."""
     rows = raw.rows
     if not rows:
         return False
@@ -307,14 +296,7 @@ def _finish(
     *,
     kernel: bool | None = None,
 ) -> Function:
-    """Makes a function of what was read of it.
-
-    Args:
-        raw: the function.
-        contents: the listing.
-        entry_points: address -> function, for calls.
-        kernel: whether it is a kernel; None: judged by its code.
-    """
+    """Makes a function of what was read of it."""
     raw.is_kernel = _looks_like_kernel(raw, contents) if kernel is None else kernel
     row_at = {address: i for i, row in enumerate(raw.rows) if (address := row[ADDRESS]) is not None}
     raw.real_entry = _behind_preload_header(raw, row_at)

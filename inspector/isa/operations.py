@@ -91,12 +91,7 @@ def product_of(name: str) -> Operations | None:
 
 @functools.lru_cache(maxsize=512)
 def _matrix(name: str, a_registers: int) -> Operations | None:
-    """Operations of D = A · B + C: 2 · M · N · K for each block; half where A is sparse.
-
-    Args:
-        name: name of the instruction.
-        a_registers: 32-bit registers of A in each lane; they tell the blocks of older names.
-    """
+    """Operations of D = A · B + C: 2 · M · N · K for each block; half where A is sparse."""
     match = _MATRIX.match(name)
     if match is None:
         return None

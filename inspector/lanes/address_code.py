@@ -235,10 +235,6 @@ def _words_of(parts: Decoded, effect: RegisterEffect) -> Sequence[RegisterEffect
     """The effects on the words of a 64-bit sum: its low word does not rest on high ones.
 
     LLVM adds 32-bit offsets in 64 bits with any register as the high word of what it adds to.
-
-    Args:
-        parts: the instruction, taken apart.
-        effect: its registers.
     """
     if not parts.name.startswith(_WIDE_SUMS):
         return (effect,)

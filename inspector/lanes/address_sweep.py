@@ -181,12 +181,7 @@ class AddressSweep:
         )
 
     def _enter(self, states: Sequence[_State], number: int) -> int:
-        """Merges the registers at the ends of the blocks before; returns the scattered ones.
-
-        Args:
-            states: at their ends.
-            number: of the block that is entered.
-        """
+        """Merges the registers at the ends of the blocks before; returns the scattered ones."""
         waves = self._waves
         first = states[0]
         rows = self._code.rows_at_start[number]
@@ -222,34 +217,14 @@ class AddressSweep:
         return scattered & self._code.live[number]
 
     def _drawn(self, gaps: Array) -> Array:
-        """The differences' common powers of two in the last draw.
-
-        Args:
-            gaps: uint32 [register, wave].
-
-        Returns:
-            uint32 [register, wave]. As with workgroups it is 0 but in the last draw: what a later
-            iteration finds may be masked. All registers are one step on, so that pointers of one
-            loop keep their distances, and a second loop over the same tiles lies where the first
-            one does.
-        """
+        """The differences' common powers of two in the last draw."""
         bits = np.bitwise_or.reduce(gaps, 1).astype(np.int64)
         steps = np.zeros(gaps.shape, U32)
         steps[:, self._count * (DRAWS - 1) :] = (bits & -bits).astype(U32)[:, None]
         return steps
 
     def _block(self, number: int, scattered: int, *, is_last: bool) -> int:
-        """Carries out what is needed of a block.
-
-        Args:
-            number: of the block.
-            scattered: the registers that are before it.
-            is_last: whether it is for the last time, which is when accesses count.
-
-        Returns:
-            The registers scattered behind it. What is not carried out is not needed either: its
-            result may be anything.
-        """
+        """Carries out what is needed of a block."""
         waves, machine, masks = self._waves, self._machine, self._masks
         whole_waves, arms = self._whole_waves, self._arms
         machine.seen = []
@@ -324,13 +299,7 @@ class AddressSweep:
             memory.pass_over(planned.drawn * DRAWS * self._count * self._target.lanes)
 
     def _take_down(self, site: int, scattered: bool, offsets: Array | None) -> None:
-        """Keeps the accesses that the probe has seen in the step of instruction `site`.
-
-        Args:
-            site: index of the instruction.
-            scattered: whether their addresses are.
-            offsets: of its lanes in a buffer, as `offsets_of` has them.
-        """
+        """Keeps the accesses that the probe has seen in the step of instruction `site`."""
         shape = (DRAWS, self._count, self._target.lanes)
         for part, (space, where, usable, size, writes) in enumerate(self._machine.seen):
             if where.size != DRAWS * self._count * self._target.lanes:

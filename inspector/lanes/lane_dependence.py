@@ -96,19 +96,7 @@ def _resting_on(
     of_memory: bool = False,
     bringing: Collection[int] | None = None,
 ) -> dict[int, bool]:
-    """Index of an access that is reached -> whether its address rests on some numbers.
-
-    Args:
-        numbers: the set of registers that hold them when a wave begins.
-        function: the code.
-        machine: the target.
-        accesses: indices of the accesses.
-        of_lanes: whether they are the lanes' numbers, which some instructions make anew, and which
-            others read for one lane.
-        of_memory: whether they are what vector loads bring, and scalar ones through a pointer that
-            is an argument itself.
-        bringing: indices of the loads that alone bring such values; None for all.
-    """
+    """Index of an access that is reached -> whether its address rests on some numbers."""
     target = target_of(function, machine.arch)
     code = registers_of(function, target)
     decoded, effects = code.decoded, code.effects

@@ -127,13 +127,7 @@ def _counts_lanes(parts: Decoded, copies: int, lows: int, lanes: int) -> tuple[b
 
 
 def _written(masks: _Masks, parts: Decoded, site: int) -> dict[int, int]:
-    """First row of a mask that an instruction writes -> the comparisons that it is contained in.
-
-    Args:
-        masks: what is known before it.
-        parts: the instruction.
-        site: its own bit, of a comparison that holds for one lane at most.
-    """
+    """First row of a mask that an instruction writes -> the comparisons that it is contained in."""
     name, operands = parts.name.rpartition("_b")[0] or parts.name, parts.operands
     active = masks.inside.get(EXEC, 0)
     if parts.name.startswith("v_cmp"):

@@ -170,12 +170,7 @@ def _width(reading: Reading) -> float:
 
 
 def _counted(match: Match, readings: Sequence[Reading] | None = None) -> Values:
-    """What a match's worst access or wait reads, with the number of places of its readings.
-
-    Args:
-        match: the match.
-        readings: whose places are counted; None for the match's own.
-    """
+    """What a match's worst access or wait reads, with the number of places of its readings."""
     values = match.readings[0].values
     if not match.readings[0].places:
         return values
@@ -486,13 +481,7 @@ def _breaks(rule: Rule, values: Values) -> bool:
 def _bounded(
     values: Mapping[str, MetricValue | Interval], every_count: bool
 ) -> dict[str, MetricValue | Interval]:
-    """The figures as intervals, for code of which a part was not read or followed.
-
-    Args:
-        values: the figures as counted.
-        every_count: whether instructions are missing. Otherwise only loops are, because a jump's
-            target is unknown, and only sums over hot loops may be larger.
-    """
+    """The figures as intervals, for code of which a part was not read or followed."""
     bounded: dict[str, MetricValue | Interval] = {}
     for name, value in values.items():
         if name.startswith((HOT_LOOPS, MOST_IN_LOOP)) or (

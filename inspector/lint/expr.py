@@ -130,11 +130,7 @@ class _Checker:
         self.names: list[MetricName] = []
 
     def node(self, node: ast.expr) -> tuple[Node, Kind]:
-        """Translates a node of the tree.
-
-        Raises:
-            ExpressionError: it is not allowed in conditions, or its operands are of a wrong kind.
-        """
+        """Translates a node of the tree."""
         match node:
             case ast.BoolOp(op=op, values=values):
                 operands = self._operands(values, "boolean")

@@ -238,13 +238,7 @@ class _CommentCollector:
     def add(
         self, comments: Iterable[tuple[int, str]], first: int | None = None, last: int | None = None
     ) -> None:
-        """Adds comments, given with their lines.
-
-        Args:
-            comments: line and text of each.
-            first: the first line that they apply to; None for their own line.
-            last: the last line that they apply to, if it is behind their own.
-        """
+        """Adds comments, given with their lines."""
         for line, text in comments:
             for suppression in _suppressions_in(text, self._file, line):
                 if suppression.note:

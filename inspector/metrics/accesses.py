@@ -137,12 +137,6 @@ def _widest(
     """Bits that one access could move without the limits of layout and facts; None if unknown.
 
     Never less than the bits that it does move.
-
-    Args:
-        tile: the operation.
-        limits: the limits on its width; None where they are not known.
-        bits: bits of its narrowest machine access; None where there is none.
-        reason: the reason that it is narrow; None where it is not.
     """
     if reason is not None and not reason.is_bounded:
         return None

@@ -304,15 +304,7 @@ def _longest(
     bounds: Mapping[str, Bound],
     resident: Residency | None,
 ) -> Metric:
-    """The figures of the longest way.
-
-    Args:
-        machine: the target.
-        way: the longest one.
-        instructions: those of the loop or kernel, on the way or not.
-        bounds: of one wave on it.
-        resident: the waves that share the units.
-    """
+    """The figures of the longest way."""
     if resident is None or not way.instructions:
         reason = "the waves that are resident are not known" if way.instructions else "no code"
         return Metric(LONGEST, None, "mapping", "estimated", reason)

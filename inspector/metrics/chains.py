@@ -137,16 +137,7 @@ def carried_cycles(code: Code, executed: Sequence[int], others: Sequence[int]) -
 
 
 def _cycle_clocks(steps: Sequence[tuple[list[int], list[int]]], row: int) -> float:
-    """Clocks per iteration of the cycle in the chain that ends in the last iteration's value.
-
-    Args:
-        steps: for each iteration, when each register is ready at its end, and the register at its
-            beginning from which the deciding chain comes.
-        row: the register.
-
-    Returns:
-        0 where there is no cycle: the chain begins in some iteration, or its registers all differ.
-    """
+    """Clocks per iteration of the cycle in the chain that ends in the last iteration's value."""
     visits: dict[int, tuple[int, int]] = {}
     for iteration in range(len(steps) - 1, -1, -1):
         ready, origin = steps[iteration]

@@ -142,17 +142,7 @@ def _tile(
     *,
     movable: bool,
 ) -> OperandTile | None:
-    """The tile that an operation reads from LDS; None where no remedy reaches it.
-
-    Args:
-        flow: the module's values.
-        users: value -> the operations that use it.
-        moves: the movements of its conversions.
-        load: the load of the tile.
-        lds_read: the read.
-        kpack: the one that can be tried.
-        movable: whether the tile could lie in memory in another order.
-    """
+    """The tile that an operation reads from LDS; None where no remedy reaches it."""
     tile_type, layout = lds_read.result_types[0], lds_read.operand_types[0].layout
     bits = element_bits(lds_read.operand_types[0].element)
     uses = set(_uses_in_dots(flow, users, moves, lds_read))

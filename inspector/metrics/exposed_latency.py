@@ -281,11 +281,6 @@ def _played(
 
     Operations of a counter are taken to end in order, stores at once: what they wait for is not
     looked at.
-
-    Args:
-        code: a loop's own instructions, played for `PLAYED` iterations.
-        machine: the target.
-        played: is given every instruction, those of the first iterations too.
     """
     counted = _LOADS | {"scratch_load", "atomic"}
     if not {"vscnt", "storecnt"} & machine.counters.keys():
@@ -357,14 +352,7 @@ def _waves(subject: Subject, metrics: Mapping[str, Metric]) -> _Waves | None:
 
 
 def _work(subject: Subject, loop: LoopReport, waves: _Waves, loaded: float) -> float | None:
-    """Clocks for which the waves of a SIMD, or the device's memory, have work in an iteration.
-
-    Args:
-        subject: the kernel.
-        loop: the loop, with its bounds.
-        waves: the waves that run at a time.
-        loaded: bytes that one of them loads in an iteration.
-    """
+    """Clocks for which the waves of a SIMD, or the device's memory, have work in an iteration."""
     longest = value_of(loop.metrics, LONGEST)
     figures = [
         figure * waves.share

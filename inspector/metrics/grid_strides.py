@@ -89,13 +89,7 @@ def loop_metrics(subject: Subject) -> dict[str, dict[str, Metric]]:
 
 
 def _by_size(function: Function, dispatched: Sequence[int], hidden: Sequence[int]) -> set[str]:
-    """Ids of the loops that add a size, or a multiple of it, to what they carry.
-
-    Args:
-        function: the kernel.
-        dispatched: where the size stands in the dispatch packet.
-        hidden: where it stands from the workgroup's size among the hidden arguments on.
-    """
+    """Ids of the loops that add a size, or a multiple of it, to what they carry."""
     wanted = {(DISPATCH, offset) for offset in dispatched}
     size_offset = function.resources.group_size_offset
     if size_offset is not None:

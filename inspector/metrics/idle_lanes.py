@@ -82,12 +82,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
 
 
 def _taking_part(places: Sequence[Places] | None, lanes: int) -> int | None:
-    """Lanes of the workgroup that take part in an access; None where workgroups differ in that.
-
-    Args:
-        places: where its lanes lie.
-        lanes: of the workgroup.
-    """
+    """Lanes of the workgroup that take part in an access; None where workgroups differ in that."""
     if places is None or any(part.scattered for part in places):
         return None
     active = places[0].active

@@ -155,11 +155,6 @@ def _runs(
     """The accesses of a group that have neighbours, each with the bits of its run.
 
     A run beside an access as wide as all of it is the tail of a loop or what is left at an edge.
-
-    Args:
-        group: offsets and accesses.
-        bits: of each access.
-        widths: of the accesses of its loop.
     """
     by_offset: dict[int, list[Instruction]] = {}
     for offset, inst in group:

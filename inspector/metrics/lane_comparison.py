@@ -116,17 +116,7 @@ def _has_match(where: Array, active: Array | None, size: int, elements: Elements
 
 
 def _starts(where: Array, active: Array | None, offsets: Array) -> set[tuple[int, ...]]:
-    """The distances from the lanes to registers' elements that are the same for all lanes.
-
-    Args:
-        where: bytes from the first lane, int64 [draw, wave, lane].
-        active: the lanes that take part, bool of the same shape; None for all.
-        offsets: of the elements, int64 [draw, register, wave, lane]; one draw where all agree.
-
-    Returns:
-        For each such register the distances in all draws in which any lane takes part, in bytes;
-        of draws that are alike, once.
-    """
+    """The distances from the lanes to registers' elements that are the same for all lanes."""
     import numpy as np
 
     registers = np.arange(offsets.shape[1])

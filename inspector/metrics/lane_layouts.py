@@ -296,13 +296,7 @@ def _order_in_buffer(graph: ValueGraph, tile: Tile, linear: LinearLayout) -> Arr
 
 
 def _in_buffer(linear: LinearLayout, buffer: TtgirType, start: Sequence[int]) -> Array | None:
-    """Elements from the start of the buffer, [register, wave, lane].
-
-    Args:
-        linear: the layout of the tile in registers.
-        buffer: the buffer's type.
-        start: coordinates in the allocation at which the buffer begins.
-    """
+    """Elements from the start of the buffer, [register, wave, lane]."""
     import numpy as np
 
     shape = buffer.layout_shape

@@ -175,10 +175,6 @@ def _best_of(uses: Sequence[LaneUse], lanes: int) -> LaneUse:
 
     How many waves there are, and so how much of a check such as `i < 1000` is passed, is not
     known. Waves that begin elsewhere in a line differ in a line or two, whichever there are.
-
-    Args:
-        uses: of each wave.
-        lanes: of a wave.
     """
     whole = [use for use in uses if use.lanes is not None and use.lanes == lanes]
     alike = whole or uses
@@ -393,13 +389,7 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
 
 
 def _steps(places: Places, draws: Sequence[int], count: int) -> tuple[int | None, ...] | None:
-    """Bytes from each lane of the first wave to the next one in each draw, where all are equal.
-
-    Args:
-        places: the access, in those draws that count.
-        draws: their numbers.
-        count: of all draws; None stands for the others.
-    """
+    """Bytes from each lane of the first wave to the next one in each draw, where all are equal."""
     import numpy as np
 
     steps = np.diff(places.where[:, 0], axis=1)

@@ -73,11 +73,7 @@ def _as_allocated(buffers: Sequence[LdsBuffer], total: int | None) -> tuple[LdsB
 
 
 def _allocations(listed: object) -> dict[int, tuple[int, int | None]]:
-    """Line of the TTGIR -> offset and bytes of the buffer that the operation ending there has.
-
-    Args:
-        listed: what `guest/lds_allocations.py` wrote into the metadata, or anything else.
-    """
+    """Line of the TTGIR -> offset and bytes of the buffer that the operation ending there has."""
     places: dict[int, tuple[int, int | None]] = {}
     for entry in listed if isinstance(listed, list) else ():
         line, offset, size = entry

@@ -141,14 +141,7 @@ def _transposed(tile: Tile, limits: WidthLimits, thread_dim: int, graph: ValueGr
 
 
 def _short_of_neighbours(tile: Tile, limits: WidthLimits, run: int) -> Reason:
-    """A tile in the right order, of which a thread holds too few neighbours in the buffer.
-
-    Args:
-        tile: the operation.
-        limits: the elements of a thread side by side in the buffer.
-        run: neighbours that it holds in registers along the buffer's fastest dimension; more than
-            in the buffer where a swizzle cuts them.
-    """
+    """A tile in the right order, of which a thread holds too few neighbours in the buffer."""
     layout = tile.buffer.layout if tile.buffer is not None else None
     vec = layout.params.get("vec") if layout is not None and layout.kind in _SWIZZLED else None
     if isinstance(vec, int) and vec == limits.elements and run > vec:

@@ -138,12 +138,6 @@ def _best(accesses: Sequence[_Access], base: int, widest: int, arch: str) -> Lds
     """The padding and the swizzle with fewest cycles over all accesses.
 
     Of equal paddings the one that is not too large a share of the row, and the shortest row.
-
-    Args:
-        accesses: the patterns of the array.
-        base: its first byte.
-        widest: bytes of a lane in the kernel's widest access of LDS, which is to stay aligned.
-        arch: gfx name.
     """
     ((now, ideal),) = _cycles(accesses, arch, [lambda where: where], DWORD)
     remedy = LdsRemedy(accesses=sum(a.times for a in accesses), cycles=now, cycles_ideal=ideal)
@@ -220,12 +214,6 @@ def _cycles(
 ) -> list[tuple[float, float]]:
     """For each layout the cycles of one execution of all accesses by a wave, and the least; the
     mean over waves.
-
-    Args:
-        accesses: the patterns of the array.
-        arch: gfx name.
-        layouts: what moves its bytes.
-        period: bytes; lanes that lie a multiple of it further on are moved by the same step more.
     """
     # Accesses that are served alike are served together: the arrays are small.
     served: dict[tuple[int, bool, int], list[int]] = {}
@@ -264,13 +252,7 @@ def _cycles(
 def _active_rows(
     accesses: Sequence[_Access], alike: Sequence[tuple[list[int], list[int]]], times: int
 ) -> Array | None:
-    """Which lanes take part in the rows of some accesses, those of each several times; None: all.
-
-    Args:
-        accesses: with as many lanes.
-        alike: the rows of each, by `_alike`.
-        times: how often each access's rows follow one another.
-    """
+    """Which lanes take part in the rows of some accesses, each several times; None: all."""
     if all(access.active is None for access in accesses):
         return None
     parts = [

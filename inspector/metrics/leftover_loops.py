@@ -61,12 +61,7 @@ def leftovers(function: Function) -> set[str]:
 
 
 def _goes_on(origins: Mapping[int, Set[int]], steps: Mapping[int, int]) -> bool:
-    """Whether a loop steps by less what follows from a register that an earlier one has stepped.
-
-    Args:
-        origins: register in front of the loop -> the earlier loop's steps of what it comes from.
-        steps: register -> the loop's step of it.
-    """
+    """Whether a loop steps by less what follows from a register that an earlier one has stepped."""
     return any(
         main_step * step > 0 and abs(main_step) > abs(step)
         for register, step in steps.items()

@@ -69,12 +69,7 @@ class _FlagCode:
     """What blocks do to the scalar registers that may hold all ones or zero, worked out once."""
 
     def __init__(self, function: Function, numbers: Sequence[int]) -> None:
-        """Looks for the registers that such values are written to.
-
-        Args:
-            function: the kernel.
-            numbers: its blocks that paths may lead through.
-        """
+        """Looks for the registers that such values are written to."""
         self._function = function
         self._steps: dict[int, Sequence[_FlagStep]] = {}
         self._registers = {
@@ -210,14 +205,7 @@ class _Paths:
     def _followed(
         self, start: int, arm: Arm, flags: _Flags | None, *, most_tried: int
     ) -> Sequence[int]:
-        """The blocks from one on.
-
-        Args:
-            start: the first.
-            arm: of conditions on lanes.
-            flags: in front of the first block; None where the code has none.
-            most_tried: branches to ways that exclude each other, of which both are followed.
-        """
+        """The blocks from one on."""
         path = [start]
         while ways := self._successors[path[-1]]:
             following = path[-1] + 1

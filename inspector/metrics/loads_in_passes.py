@@ -225,10 +225,6 @@ def _brings(group: _Group, other: _Group) -> bool:
 def _unknown_loads(code: Sequence[Instruction], accesses: Mapping[int, Access]) -> list[int]:
     """The bytes that a loop's loads with unknown addresses bring a workgroup, each if no two lanes
     load the same.
-
-    Args:
-        code: the loop's own instructions.
-        accesses: those with known addresses, one or more.
     """
     _, waves, lanes = next(iter(accesses.values())).places[0].where.shape
     return [

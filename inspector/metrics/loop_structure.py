@@ -321,12 +321,6 @@ def _serial(
     """Loads that are written to LDS before anything else happens.
 
     Blocks are read in file order: a copy loop lies inside of the loop that it copies for.
-
-    Args:
-        function: the kernel.
-        loop: the loop.
-        played: its iterations, as far as they were played.
-        places: the positions of loads that count; None where all do.
     """
     code = [
         inst

@@ -130,16 +130,7 @@ class _Dependencies:
         by_memory: bool = True,
         by_barriers: bool = True,
     ) -> None:
-        """Prepares for code of which nothing was executed.
-
-        Args:
-            code: the function.
-            registers: the rows that the instruction of an index reads and writes.
-            by_lanes: whether loads need those that decide which lanes are active.
-            by_memory: whether loads need those before a store or an atomic, as far as those may be
-                of the same place.
-            by_barriers: whether they need those before a barrier.
-        """
+        """Prepares for code of which nothing was executed."""
         from .chains import SCALARS  # as late as what imports NumPy
 
         self._code = code
@@ -350,13 +341,7 @@ class _Figures(Struct, frozen=True):
 
 
 def _followed(subject: Subject, path: Sequence[int], *, twice: bool) -> _Figures:
-    """The figures of a path; of an iteration that follows another one, if it runs `twice`.
-
-    Args:
-        subject: the kernel.
-        path: its blocks, in order.
-        twice: whether another iteration comes before.
-    """
+    """The figures of a path; of an iteration that follows another one, if it runs `twice`."""
     function, machine = subject.function, subject.machine
     assert machine is not None
     from .chains import Code

@@ -247,10 +247,6 @@ def _shared_bytes(
 
     Loads share bytes that do so in every draw; of the draws that one counts in which they share
     least.
-
-    Args:
-        group: the loads.
-        steps: by index, bytes that a load moves in an iteration.
     """
     from ..emulator.footprint import size_of, united
 

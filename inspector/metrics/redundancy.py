@@ -251,11 +251,6 @@ def _matrix(
 def _common(works: Sequence[DotWork], count: int, macs: int) -> float | None:
     """The common redundancy of the dots at one position; None where they differ, or the code
     disagrees.
-
-    Args:
-        works: the dots there.
-        count: matrix instructions of one wave.
-        macs: their multiply-accumulates.
     """
     times = {work.redundancy for work in works}
     per_instruction = {work.issued / (work.instructions * work.waves) for work in works}

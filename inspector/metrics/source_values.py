@@ -205,12 +205,7 @@ class SourceOperations:
         return SourceValue("operand", self._origin(dot, position), tensor, line)
 
     def _candidates(self, loc: SourceLoc | None, preferred: tuple[str, ...]) -> _Candidates:
-        """The operations at a position: those of the preferred kind, else those that make values.
-
-        Args:
-            loc: the position.
-            preferred: beginnings of names of operations.
-        """
+        """The operations at a position: of the preferred kind, else those that make values."""
         key = (loc, preferred)
         known = self._candidates_at.get(key)
         if known is None:

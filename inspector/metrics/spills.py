@@ -304,13 +304,7 @@ _FEWER_ALIVE = (
 def _of_hip(
     subject: Subject, regions: Sequence[Mapping[str, Metric]], metrics: Mapping[str, Metric]
 ) -> Iterator[str]:
-    """Yields the remedies for HIP kernels.
-
-    Args:
-        subject: the kernel.
-        regions: the metrics of the code that matters: of the hot loops, or else of the kernel.
-        metrics: the kernel's metrics.
-    """
+    """Yields the remedies for HIP kernels."""
     bounded_by_size = _size_is_the_bound(subject, metrics)
     if not bounded_by_size:
         yield _launch_bounds(subject)

@@ -161,12 +161,7 @@ def _note(tiles: Sequence[OperandTile], unknown: int) -> str:
 
 
 def _reads(tiles: Sequence[OperandTile], caches: Sequence[range]) -> tuple[int, int]:
-    """The different tiles that workgroups load, and their bytes, summed over caches.
-
-    Args:
-        tiles: those of each load; what several loads bring counts once.
-        caches: the workgroups on each.
-    """
+    """The different tiles that workgroups load, and their bytes, summed over caches."""
     count = total = 0
     for size in {tile.size for tile in tiles}:
         numbers = [tile.number for tile in tiles if tile.size == size]

@@ -81,12 +81,6 @@ def _most_stages(
 
     Every stage less frees one buffer of each pipelined tile (tried: 57,344 bytes with four stages
     became 106,496 with two copies of 8,192 bytes, 73,728 with three stages and 40,960 with two).
-
-    Args:
-        subject: the kernel.
-        buffers: its buffers in LDS.
-        size: bytes of one copy of each tile; None where unknown.
-        stages: num_stages of the compile; None where unknown.
     """
     total, machine = subject.facts.lds_bytes, subject.machine
     if total is None or machine is None or size is None or stages is None:

@@ -49,13 +49,7 @@ def loop_metrics(
 
 
 def _of_loop(subject: Subject, loop: Loop, own: Sequence[Instruction]) -> Iterator[Metric]:
-    """The metric of one loop.
-
-    Args:
-        subject: the kernel.
-        loop: the loop.
-        own: its instructions without those of nested loops.
-    """
+    """The metric of one loop."""
     loads = [
         inst
         for inst in own

@@ -167,13 +167,7 @@ def _not_published(machine: Machine) -> str:
 def _sum(
     cycles_of: Mapping[int, float], accesses: Sequence[Instruction], uses: Mapping[int, LaneUse]
 ) -> Bound:
-    """The sum of known cycles of some accesses, a lower bound if others are unknown.
-
-    Args:
-        cycles_of: cycles by index of the instruction, where they are known.
-        accesses: all of them.
-        uses: their uses, or why those are unknown.
-    """
+    """The sum of known cycles of some accesses, a lower bound if others are unknown."""
     left_out = [inst.index for inst in accesses if inst.index not in cycles_of]
     note = ""
     if left_out:

@@ -157,13 +157,7 @@ def _bound_by_vectors(
 def _on_positions(
     code: Sequence[Instruction], origins: OperandOrigins, calls: Set[Place]
 ) -> dict[str, Scalar]:
-    """The part of `vector_work.positions` that one region's instructions give.
-
-    Args:
-        code: the region's.
-        origins: what its operands hold.
-        calls: positions that call Triton's random numbers.
-    """
+    """The part of `vector_work.positions` that one region's instructions give."""
     steps = [
         inst
         for inst in code
@@ -203,13 +197,7 @@ def _random(code: Sequence[Instruction], calls: Mapping[Place, bool]) -> dict[st
 def _tests(
     code: Sequence[Instruction], origins: OperandOrigins, conversions: Set[Place]
 ) -> dict[str, Scalar]:
-    """The part of `vector_work.tests` that one region's instructions give.
-
-    Args:
-        code: the region's.
-        origins: what its operands hold.
-        conversions: positions of conversions of 8-bit floats, which compare and select as well.
-    """
+    """The part of `vector_work.tests` that one region's instructions give."""
     expanded = conversions | {
         position_of(inst.loc)
         for inst in code

@@ -108,12 +108,7 @@ class _Writers:
                     self._of.setdefault(register, []).append(at)
 
     def wide_chain(self, until: int, address: Sequence[int]) -> set[int]:
-        """The 64-bit arithmetic of an address; empty where no base in SGPRs is part of it.
-
-        Args:
-            until: the access's place in the region.
-            address: its registers.
-        """
+        """The 64-bit arithmetic of an address; empty where no base in SGPRs is part of it."""
         chain: set[int] = set()
         adds_scalar = False
         pending = [(register, until) for register in address]

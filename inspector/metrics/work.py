@@ -193,12 +193,6 @@ def _macs_of(
     """The multiply-accumulates of the dots that became some matrix instructions of one position.
 
     Copies of a dot (pipelining peels iterations off) share a position and have equal work.
-
-    Args:
-        count: the matrix instructions.
-        dots: the dots of the position, in TTGIR.
-        source_macs: multiply-accumulates of those in TTIR; None where it has none there.
-        module: the TTGIR.
     """
     from ..ttgir import matrix_work, queries
 

@@ -215,13 +215,7 @@ def code_launch(
 
 
 def _check_size(kernel: str, explicit_bytes: int, segment_bytes: int) -> None:
-    """Refuses arguments that do not fill the kernel's segment, hidden arguments aside.
-
-    Args:
-        kernel: the kernel's name, for the error.
-        explicit_bytes: bytes of the explicit arguments.
-        segment_bytes: bytes of the kernel's argument segment.
-    """
+    """Refuses arguments that do not fill the kernel's segment, hidden arguments aside."""
     missing = segment_bytes - -(-explicit_bytes // 8) * 8
     if missing >= _IMPLICIT_BYTES:
         missing -= _IMPLICIT_BYTES

@@ -223,11 +223,7 @@ def _run(
 
 
 def _result(status: int, records: Path, profile: Path) -> EmulationResult:
-    """Reads the guest's records (JSON lines) and the emulator's profiles; either may be missing.
-
-    Raises:
-        KinspectError: the interpreter lacks what an emulation needs.
-    """
+    """Reads the guest's records (JSON lines) and the emulator's profiles; either may be missing."""
     notes: list[str] = []
     launches, complete = 0, False
     unjudged: tuple[UnjudgedCheck, ...] = ()

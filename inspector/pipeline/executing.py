@@ -164,12 +164,7 @@ def _run(
 
 
 def _doubted(made_up: Sequence[str], passed: Passed) -> frozenset[str]:
-    """Returns the kinds of faults that may come from made-up contents, not from the kernel.
-
-    Args:
-        made_up: element types of the buffers whose contents were made up.
-        passed: what the launch was given.
-    """
+    """Returns the kinds of faults that may come from made-up contents, not from the kernel."""
     if any("float" not in dtype for dtype in made_up):
         return _BY_INDEX
     if any(memory.dtype in _MAY_BE_ADDRESSES for memory in passed.memories):

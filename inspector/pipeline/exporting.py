@@ -124,11 +124,7 @@ def _assembly(path: Path) -> str:
 
 
 def _only(kernels: list[Reproducer], request: Request, errors: list[ErrorRecord]) -> Reproducer:
-    """The one there is.
-
-    Raises:
-        KinspectError: there is none, or more than one.
-    """
+    """The one there is."""
     name = " ".join(request.targets)
     if len(kernels) == 1:
         remarks = tuple(dict.fromkeys(error.message for error in errors))

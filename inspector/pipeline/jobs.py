@@ -227,11 +227,7 @@ def _context(job: Job, result: CompileResult) -> Context:
 
 
 def _analyzed(result: CompileResult, context: Context) -> tuple[KernelReport, ...]:
-    """Analyses the assembly of a compile.
-
-    Raises:
-        KinspectError: there is none, or it cannot be analysed.
-    """
+    """Analyses the assembly of a compile."""
     text = _text(result.artifacts.get("amdgcn"))
     if text is None:
         raise KinspectError("the compile gave no assembly", "run again; the store may be damaged")

@@ -102,11 +102,7 @@ class Judge:
     def _findings(
         self, report: KernelReport, overrides: Sequence[Override]
     ) -> tuple[list[Finding], list[tuple[str, str]]]:
-        """Applies the rules, and the budgets of the overrides; of one metric's the last counts.
-
-        Returns:
-            The findings, and the unknown metrics that a budget needs with its setting's label.
-        """
+        """Applies the rules, and the budgets of the overrides; of one metric's the last counts."""
         text = _source_text(report, self._read)
         findings = list(evaluate(self._plan.pack, report, text))
         budgets = {

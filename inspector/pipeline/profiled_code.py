@@ -110,11 +110,7 @@ def triton_cache(recording: Recording) -> tuple[str, ...]:
 
 
 def _reports_of(path: Path) -> Sequence[KernelReport]:
-    """Reports on the kernels of a code object that the profiler saved.
-
-    Raises:
-        KinspectError: it cannot be read or analysed; a bug in the analysis as well.
-    """
+    """Reports on the kernels of a code object that the profiler saved."""
     try:
         with opened_named(path, MOST_BYTES) as stream:
             data = stream.read()

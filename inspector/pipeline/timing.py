@@ -204,12 +204,7 @@ def _launch_time(
     options: TimeOptions,
     assumed: Sequence[str] = (),
 ) -> _Found:
-    """The time of a launch of which a few workgroups are executed.
-
-    Raises:
-        KinspectError: the model does not cover the target, or nothing fits on a compute unit.
-        NotCoveredError: an instruction that the emulator does not carry out was reached.
-    """
+    """The time of a launch of which a few workgroups are executed."""
     device = _in_mode(_device(machine, options), machine, report)
     timing = traced(emulator, machine, device, launch, buffers, _resident(report), options.seconds)
     now = timed(timing)
@@ -255,11 +250,7 @@ def _unlaunched(
     stated_grid: tuple[int, int, int] | None,
     options: TimeOptions,
 ) -> _Found:
-    """What iterations take of a kernel of which no launch is known; its time by stated counts.
-
-    Raises:
-        KinspectError: the model does not cover the target, or the way through the code is unclear.
-    """
+    """What iterations take of a kernel of which no launch is known; its time by stated counts."""
     device = _in_mode(_device(machine, options), machine, report)
     function, demand = code.function, report.demand
     waves = demand.waves_per_workgroup if demand is not None else None

@@ -129,15 +129,7 @@ def _kernel(
     total_ns: float,
     arch: str | None,
 ) -> KernelProfile:
-    """Returns the profile of a specialisation.
-
-    Args:
-        recording: as it was read.
-        group: the dispatches of the specialisation.
-        values: the measurements of these dispatches.
-        total_ns: time of all kernels, to take its share of; 0 where it has none.
-        arch: the target, where the recording does not name one.
-    """
+    """Returns the profile of a specialisation."""
     shape = _representative(recording, group)
     agent = _agent(recording, shape)
     hardware = device(agent, arch)
@@ -185,13 +177,7 @@ def _measured(name: str, value: float, unit: str, note: str) -> Metric:
 
 
 def _times(duration: Spread, values: Readings, total_ns: float) -> Iterator[Metric]:
-    """Yields the times of a specialisation.
-
-    Args:
-        duration: of its dispatches without warm-up, ns.
-        values: its measurements.
-        total_ns: time of all kernels, to take its share of; 0 where it has none.
-    """
+    """Yields the times of a specialisation."""
     note = f"{duration.count:,} dispatches, warm-up left out"
     for statistic, value in (
         ("median", duration.median),

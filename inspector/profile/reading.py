@@ -222,9 +222,6 @@ def _files(path: Path) -> list[Path]:
 
     Those in hidden folders and installed packages, such as of an environment in a checkout, are
     left out where there are too many of them.
-
-    Raises:
-        KinspectError: there is no such path, or it holds too many files.
     """
     if not path.exists():
         raise KinspectError(f"{path}: no such file or folder", "name a run folder or a file of one")

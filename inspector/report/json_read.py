@@ -192,13 +192,6 @@ def _check_numbers(kernel: KernelReport, mappings: Sequence[MetricValue]) -> Non
     """Holds whole numbers to 64 bits: MessagePack has no others, and is faster than a walk.
 
     Not those of which `Fits` is asked, nor what a user may choose, as constexprs.
-
-    Args:
-        kernel: a kernel.
-        mappings: the values of its metrics that are mappings.
-
-    Raises:
-        OverflowError: one is larger.
     """
     places = [(loop.unroll, loop.source) for loop in kernel.loops]
     rest = replace(kernel, variant=None, metrics={}, loops=())

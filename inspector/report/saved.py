@@ -48,11 +48,7 @@ def save(report: Report, path: Path) -> None:
 
 
 def _content(artifact: Artifact, archive: Path) -> bytes:
-    """An artifact as it was when it was reported on.
-
-    Raises:
-        KinspectError: it has gone since, or has changed.
-    """
+    """An artifact as it was when it was reported on."""
     failed = f"{archive}: cannot be written: {artifact.path}"
     try:
         data = file_bytes(artifact.path)
@@ -149,33 +145,14 @@ def _check(actual: str, digest: str, path: Path) -> None:
 
 
 def _zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> bytes:
-    """Reads one file of a zip against the budget of the target that is being read.
-
-    Args:
-        archive: the zip.
-        member: which file; stored or deflated, as kinspect writes it.
-        name: what errors call the archive.
-
-    Raises:
-        KinspectError: it is damaged, encrypted, compressed otherwise, or larger than it may be.
-    """
+    """Reads one file of a zip against the budget of the target that is being read."""
     return b"".join(_zip_pieces(archive, member, name, limits.budget(name, member.compress_size)))
 
 
 def _zip_pieces(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, counted: limits.InflationBudget
 ) -> Iterator[bytes]:
-    """Reads one file of a zip in pieces, which need not be held together.
-
-    Args:
-        archive: the zip.
-        member: which file.
-        name: what errors call the archive.
-        counted: what it may inflate to.
-
-    Raises:
-        KinspectError: as `_zip_member`.
-    """
+    """Reads one file of a zip in pieces, which need not be held together."""
     if member.flag_bits & 1:
         raise KinspectError(f"{name}: {_short(member.filename)} is encrypted", _COPY_AGAIN)
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

@@ -260,12 +260,7 @@ def with_merged_accesses(timing: Timing, sites: frozenset[int]) -> Timing | None
 
 
 def _mergeable(timing: Timing, moved: Mapping[int, int]) -> Iterator[list[int]]:
-    """Yields instructions of one block and kind that one access of 16 bytes a lane can replace.
-
-    Args:
-        timing: of the launch.
-        moved: by instruction, bytes of a lane.
-    """
+    """Yields instructions of one block and kind that one access of 16 bytes a lane can replace."""
     block_of = {
         site: number
         for number, block in enumerate(timing.function.blocks)

@@ -63,14 +63,6 @@ def _not_needed(
     """Operations that a wait is not for which was placed for others.
 
     They follow the last one whose result is read before the next wait for the counter.
-
-    Args:
-        costs: of the kernel.
-        wave: what it does.
-        position: of the wait.
-        counter: that it waits for.
-        done: operations that are complete behind it, in their order.
-        gone: those that there are not any more.
     """
     read: set[int] = set()
     for site in wave.stream[position + 1 :]:

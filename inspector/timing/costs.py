@@ -219,12 +219,7 @@ def _bytes_of(inst: Instruction) -> int:
 def _register_groups(
     effects: Sequence[RegisterEffect],
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], int, int]:
-    """Numbers the registers by who uses them: those of the same instructions are one group.
-
-    Returns:
-        Groups that each instruction reads, and writes; how many groups there are; the first one of
-        scalar registers.
-    """
+    """Numbers the registers by who uses them: those of the same instructions are one group."""
     uses: defaultdict[int, list[int]] = defaultdict(list)
     for index, effect in enumerate(effects):
         for row in rows_of(effect.reads):

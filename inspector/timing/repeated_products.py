@@ -57,17 +57,7 @@ def without_repeated_products(timing: Timing) -> Timing | None:
 
 
 def _values(costs: Costs, wave: WaveTrace, number: int, named: Set[int]) -> dict[int, set[int]]:
-    """Numbers that stand for what a wave works out: equal ones are the same in other waves.
-
-    Args:
-        costs: of the kernel.
-        wave: what it does.
-        number: of the wave; its lanes are unlike those of others.
-        named: the instructions of which it is told.
-
-    Returns:
-        By instruction, the numbers of its results.
-    """
+    """Numbers that stand for what a wave works out: equal ones are the same in other waves."""
     lanes = hash(("lanes", number))
     values = [lanes if group < costs.scalar_from else 0 for group in range(costs.groups)]
     times: defaultdict[int, int] = defaultdict(int)

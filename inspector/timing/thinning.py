@@ -67,14 +67,7 @@ def _needed(
     accesses: dict[int, tuple[int, int]],
     flow: set[int],
 ) -> Sequence[int]:
-    """What accesses and branches rest on, through memory as well.
-
-    Args:
-        code: the whole kernel.
-        effects: what its instructions do to registers.
-        accesses: by index, registers of the address, and those that need not be known before.
-        flow: indices of what is carried out whatever needs it.
-    """
+    """What accesses and branches rest on, through memory as well."""
     masked = masked_sites(code.function, code.effects)
     always = set(flow)
     sites: Sequence[int] = ()

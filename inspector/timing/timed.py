@@ -191,9 +191,6 @@ def _affordable(
     """As many workgroups as can be simulated in time, all resident ones at least.
 
     Where these take too long by themselves, a sample of each wave stands for all of it.
-
-    Returns:
-        The workgroups, and which part of their waves they hold.
     """
     issues = 0
     for count, waves in enumerate(workgroups):

@@ -110,14 +110,7 @@ class CustomFormReader:
             self._inline(draft, token)
 
     def _value_name(self, draft: OpDraft, token: str, brackets: list[str], successor: bool) -> None:
-        """Adds an SSA name that the cursor has passed: an operand, or an argument of a region.
-
-        Args:
-            draft: the operation.
-            token: the name.
-            brackets: the open brackets around it.
-            successor: whether they hold the operands of a branch's target, `^bb1(%a : i32)`.
-        """
+        """Adds an SSA name that the cursor has passed: an operand, or an argument of a region."""
         cursor = self._cursor
         following = cursor.peek()
         if following == "=":  # `%i = %lb`, `iter_args(%a = %x)`: a block argument

@@ -207,13 +207,7 @@ def _source_dims(op: TtgirOp, dims: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _combined(op: TtgirOp, parts: Sequence[_Draws], dims: tuple[int, ...]) -> _Draws:
-    """What an operation makes of its operands.
-
-    Args:
-        op: one of `_ADDS` or `_MIXING`.
-        parts: the operands.
-        dims: which dimensions of the load's tile theirs are.
-    """
+    """What an operation makes of its operands."""
     if op.name in _LINEAR and len(parts) == 2:
         result: _Draws = _LINEAR[op.name](*parts)
         return result

@@ -208,12 +208,7 @@ class StatementParser:
             draft.attributes.setdefault("inline", tuple(values[len(names) :]))
 
     def _generic(self, draft: OpDraft, index: int) -> None:
-        """Reads `(operands) [successors] <{properties}> ({regions}) {attributes} : types loc(...)`.
-
-        Args:
-            draft: the operation, which gets the parts.
-            index: its index in `drafts`.
-        """
+        """Reads `(operands) [successors] <{properties}> ({regions}) {attributes} : types loc()`."""
         cursor = self.cursor
         cursor.expect("(")
         while not cursor.accept(")"):
@@ -241,12 +236,7 @@ class StatementParser:
             draft.loc = parse_loc(cursor)
 
     def _region(self, draft: OpDraft, index: int) -> None:
-        """Reads `{...}`: blocks of operations; the arguments read before are its first block's.
-
-        Args:
-            draft: the operation that it belongs to.
-            index: the operation's index in `drafts`.
-        """
+        """Reads `{...}`: blocks of operations; the arguments read before are its first block's."""
         cursor, values = self.cursor, self.values
         cursor.expect("{")
         outer = dict(values) if draft.name in SHADOWING else None

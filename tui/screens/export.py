@@ -153,14 +153,7 @@ class ExportScreen(Dialogue[None]):
     def _write(
         self, app: Application, path: Path, report: Report, recompiled: list[SessionKernel]
     ) -> None:
-        """Writes the file; called in a thread, since a report of many kernels takes a while.
-
-        Args:
-            app: the application.
-            path: of the file.
-            report: what is exported, unless that is a picture.
-            recompiled: the kernels in it that exist nowhere else.
-        """
+        """Writes the file; called in a thread, since a report of many kernels takes a while."""
         try:
             size = write(path, report, self._picture)
         except KinspectError as error:

@@ -119,14 +119,7 @@ class CodeRows(Styled):
         ]
 
     def _code(self, line: int, room: int, state: str, hits: Sequence[Hit]) -> list[Segment]:
-        """The visible columns of a line, with marks, an ellipsis, and the number of folded lines.
-
-        Args:
-            line: the line.
-            room: columns for it.
-            state: the style of the whole row.
-            hits: the marks on the line.
-        """
+        """The visible columns of a line, with marks, an ellipsis and the number of folded lines."""
         text = self._text.drawn(line)
         first = self.scroll_offset.x
         hidden = self._rows.hidden(line)

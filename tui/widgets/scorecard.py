@@ -246,13 +246,7 @@ class ScoreCard(PartedWidget):
         return [Text(block.title, self.part_style("title")), *self._facts(block, width)]
 
     def _facts(self, block: CardBlock, width: int, *, flowing: bool = False) -> list[Text]:
-        """Each label with its text beside it, wrapped; a long label is put above the text.
-
-        Args:
-            block: the facts.
-            width: of the rows, in cells.
-            flowing: whether a text that needs several rows takes their whole width.
-        """
+        """Each label with its text beside it, wrapped; a long label is put above the text."""
         rows: list[Text] = []
         for fact in block.facts:
             style = self.part_style(fact.style)

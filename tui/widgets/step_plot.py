@@ -187,15 +187,7 @@ class StepPlot(Plot):
 
 
 def _staircase(levels: Sequence[int], height: int) -> list[list[Piece]]:
-    """Draws a line through one row of each column, with the area below it filled.
-
-    Args:
-        levels: the row of each column, from the top.
-        height: the number of rows.
-
-    Returns:
-        (character, style) of the cells, by row and column.
-    """
+    """Draws a line through one row of each column, with the area below it filled."""
     cells = [[(" ", "")] * len(levels) for _ in range(height)]
     for c, level in enumerate(levels):
         for r in range(level + 1, height):

@@ -76,12 +76,7 @@ class Styled(ScrollView):
         """Drops cached drawings, because a style has changed."""
 
     def _style_over(self, state: str, name: str) -> Style:
-        """The style of a piece of a row, with opaque colours.
-
-        Args:
-            state: the style of the whole row, laid over the view's; "" for none.
-            name: the style of the piece, laid over the row's; "" for none.
-        """
+        """The style of a piece of a row, with opaque colours."""
         style = self._blended.get((state, name))
         if style is None:
             style, behind = self._base, self.background_colors[1]

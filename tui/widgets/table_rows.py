@@ -179,13 +179,7 @@ def _fitted(
 
 
 def _shortened(text: str, width: int, *, always: bool = False) -> str:
-    """A text of at most `width` cells, with an ellipsis in place of what does not fit.
-
-    Args:
-        text: of one line.
-        width: cells.
-        always: add the ellipsis even where the text fits, because further pieces are cut off.
-    """
+    """A text of at most `width` cells, with an ellipsis in place of what does not fit."""
     if width <= 0:
         return ""
     if cell_len(text) <= width and not always:

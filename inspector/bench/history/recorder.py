@@ -134,17 +134,7 @@ class HistoryRecorder:
             self._tritons[figures.triton] = None
 
     def _write(self, target: str) -> int | None:
-        """Writes the run.
-
-        Args:
-            target: the target as the user named it.
-
-        Returns:
-            Its number in the history; None if there was no kernel.
-
-        Raises:
-            KinspectError: the history cannot be written.
-        """
+        """Writes the run."""
         return self._history.add_analysis(
             Analysis(
                 date=datetime.now(timezone.utc).isoformat(timespec="seconds"),

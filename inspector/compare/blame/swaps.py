@@ -178,11 +178,7 @@ class _Chain(Struct):
         )
 
     def _ends(self) -> _Ends:
-        """Returns both builds' own compiles.
-
-        Raises:
-            KinspectError: one does not compile the kernel.
-        """
+        """Returns both builds' own compiles."""
         ours = self.kernel.variant(self.left)
         theirs = self.kernel.variant(self.right, ours)
         first, last = (
@@ -375,14 +371,7 @@ class _Chain(Struct):
         ours: LlvmInputs | None,
         handed: LlvmInputs | None,
     ) -> Compiled:
-        """Compiles the left build's LLVM IR by the right one.
-
-        Args:
-            first: the left build's compile.
-            middle: the right build, with the left one's defaults.
-            ours: what the left build hands to the code generator; None if unknown.
-            handed: what is handed to it in place of that; None for the right build's flags.
-        """
+        """Compiles the left build's LLVM IR by the right one."""
         text = file_text(first.result.artifacts["llir"].path)
         start = LateStart(metadata=first.result.metadata)
         if ours is not None and handed is not None:

@@ -271,13 +271,7 @@ def _is_equally_wide(name: str, region: Region, context: JudgementContext) -> bo
 
 
 def _value(metrics: Mapping[str, Metric], name: str, *, widest: bool = False) -> MetricValue:
-    """A figure of a region; loads into LDS count among those whose mean width it is.
-
-    Args:
-        metrics: of one side.
-        name: the figure's.
-        widest: loads into LDS count as wide if the target has no wider ones.
-    """
+    """A figure of a region; loads into LDS count among those whose mean width it is."""
     cls = _WITH_LOADS_INTO_LDS.get(name)
     if cls is None or not value_of(metrics, f"count.{_INTO_LDS}"):
         return value_of(metrics, name)

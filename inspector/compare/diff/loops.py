@@ -81,11 +81,7 @@ def pair_loops(
 def _by_source(
     left_loops: Sequence[LoopReport], right_loops: Sequence[LoopReport], starts: tuple[int, int]
 ) -> tuple[list[tuple[LoopReport, LoopReport]], tuple[list[LoopReport], list[LoopReport]]]:
-    """Pairs loops by their source lines, those with the largest overlap first.
-
-    Returns:
-        The pairs; the loops of each side that were not paired.
-    """
+    """Pairs loops by their source lines, those with the largest overlap first."""
     indices = paired_by_lines(
         [_lines(loop, starts[0]) for loop in left_loops],
         [_lines(loop, starts[1]) for loop in right_loops],

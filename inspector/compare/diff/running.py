@@ -201,15 +201,7 @@ class _ComparedKernels:
         comparison: Comparison | None = None,
         notes: tuple[str, ...] = (),
     ) -> None:
-        """Adds a kernel: a pair, or one side alone with why the other one failed.
-
-        Args:
-            variant: the captured specialisation.
-            reports: reports of the left and the right side; None where one failed.
-            errors: why it failed; None where it did not.
-            comparison: the comparison of the stages, where it was made already.
-            notes: on the pair.
-        """
+        """Adds a kernel: a pair, or one side alone with why the other one failed."""
         for label, error in zip(self._labels, errors, strict=True):
             if error is not None:
                 self._errors.append((label, error))
@@ -229,11 +221,7 @@ class _ComparedKernels:
             self._only_right.append(_alone(variant, right, errors[0]))
 
     def report(self, tool: Mapping[str, str]) -> DiffReport:
-        """Returns the comparison of all kernels, in the order in which they were added.
-
-        Args:
-            tool: name -> version of what made it.
-        """
+        """Returns the comparison of all kernels, in the order in which they were added."""
         stated = self._options.tolerances.stated
         return DiffReport(
             tool=tool,

@@ -275,14 +275,7 @@ def _resource(
 def _consequence(
     name: str, grows: bool, left: KernelReport, right: KernelReport
 ) -> tuple[Judgement, str]:
-    """Judges a resource's change by the resident waves; returns the judgement and why, in words.
-
-    Args:
-        name: the metric of the resource.
-        grows: whether the right side uses more of it.
-        left: the report before the change.
-        right: the report after it.
-    """
+    """Judges a resource's change by the resident waves; returns the judgement and why, in words."""
     before, after = number(value(left, RESIDENT)), number(value(right, RESIDENT))
     if before is None or after is None:
         before, after = number(value(left, BY_VGPR)), number(value(right, BY_VGPR))

@@ -116,11 +116,7 @@ def work_for(
 def _run_there(
     expected: ExpectedSoftware, task: Callable[[Job, Compiler], Outcome], job: Job
 ) -> Outcome:
-    """Runs in a worker.
-
-    Raises:
-        KinspectError: it has another kinspect or another Triton.
-    """
+    """Runs in a worker."""
     from ...compile.pool import compiler_of_process
 
     host = socket.gethostname()

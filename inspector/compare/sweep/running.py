@@ -277,11 +277,7 @@ class _SweepRun:
     def _capture(
         self, compiler: Compiler, submit: Callable[[SweepPoint, Job], None]
     ) -> Iterator[Event]:
-        """Captures the targets; submits points once all names of axes are known to be right.
-
-        Raises:
-            KinspectError: an unknown name, or too many points.
-        """
+        """Captures the targets; submits points once all names of axes are known to be right."""
         request = self._capture_request()
         options = frozenset(compiler.toolchain().options)
         for index, target in enumerate(self._targets):
@@ -328,9 +324,6 @@ class _SweepRun:
         """Yields a specialisation's points: the product of the options that only the backend reads.
 
         Parameters of the kernel, `num_warps` among them, have their values from the front end.
-
-        Raises:
-            KinspectError: a parameter that the capture could not vary.
         """
         check_varied(self._request.axes, variant, str(target.path))
         tuning = dict(variant.tuning or {})

@@ -283,13 +283,7 @@ class GlobalShadow:
         return self._count(racing & ~same, inside)
 
     def _forget(self, pending: _Pending, same: Array, inside: Array) -> None:
-        """Takes the wave from stamps: nobody can tell who wrote it last where all write the same.
-
-        Args:
-            pending: the write.
-            same: which of its granules, bool [granule, lane].
-            inside: which of them only waves of one workgroup write.
-        """
+        """Takes the wave from stamps: nobody can tell who was last where all write the same."""
         writers = pending.stamps.writers
         if self._wave_bits and (kept := same & inside).any():
             own = np.broadcast_to(pending.own, same.shape)[kept]
@@ -356,15 +350,7 @@ class GlobalShadow:
         }
 
     def _after_writes(self, stamps: Array, waves: Array) -> tuple[Array, Array]:
-        """Which writes are another's that nothing may have ordered with this access.
-
-        Args:
-            stamps: of the writes, int64 [granule, lane].
-            waves: the lanes' waves, int64 [lane].
-
-        Returns:
-            Those, and which of them are of the lane's own workgroup; both bool [granule, lane].
-        """
+        """Which writes are another's that nothing may have ordered with this access."""
         if not self._wave_bits:
             racing = self._unordered(stamps, waves)
             return racing, np.zeros_like(racing)
@@ -390,12 +376,7 @@ class GlobalShadow:
         return racing, inside
 
     def _unordered(self, stamps: Array, groups: Array) -> Array:
-        """Which stamps are another workgroup's that nothing may have ordered with this access.
-
-        Args:
-            stamps: with workgroups, int64 [granule, lane].
-            groups: the lanes' workgroups, int64 [lane].
-        """
+        """Which stamps are another workgroup's that nothing may have ordered with this access."""
         racing = stamps != 0
         if not racing.any():
             return racing
@@ -411,11 +392,7 @@ class GlobalShadow:
         return racing
 
     def _stamps_of(self, buffer: Buffer, offsets: Array) -> _Stamps | None:
-        """Returns a buffer's stamps, made finer where an access begins inside of a granule.
-
-        Returns:
-            None where the buffer has too many granules to be watched.
-        """
+        """Returns a buffer's stamps, made finer where an access begins inside of a granule."""
         low_bits = int(np.bitwise_or.reduce(offsets))
         stamps = self._stamps.get(buffer.address)
         granule = self._granule if stamps is None else stamps.granule

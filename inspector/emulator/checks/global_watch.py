@@ -128,14 +128,7 @@ class GlobalWatch:
     def _parts(
         self, memory: GlobalMemory, access: GlobalAccess, *, everyone: bool
     ) -> Iterator[_Part]:
-        """Yields the watched lanes of each buffer; those outside of all are left out.
-
-        Args:
-            memory: the buffers.
-            access: the lanes.
-            everyone: also those that read what nobody has written, of all workgroups. Of others,
-                the first lane's buffer decides.
-        """
+        """Yields the watched lanes of each buffer; those outside of all are left out."""
         waves, where, usable = access.waves, access.where, access.usable
         if usable is not None and usable.all():
             usable = None

@@ -107,13 +107,7 @@ _Ages = dict[int, tuple[int, EarlierInstruction]]
 
 
 def _merged(entering: _Ages, leaving: _Ages, between: int) -> _Ages:
-    """The earlier instructions at a block's start where another way leads there too.
-
-    Args:
-        entering: those by the other ways.
-        leaving: those at the end of a block that leads there.
-        between: wait states between that end and the start.
-    """
+    """The earlier instructions at a block's start where another way leads there too."""
     merged = dict(entering)
     for site, (age, earlier) in leaving.items():
         if site not in merged or age + between < merged[site][0]:
@@ -247,15 +241,7 @@ def _sources(parts: Decoded) -> list[tuple[int, Operand]]:
 def _between_matrices(
     code: WaitStates, past: EarlierInstruction, site: int, index: int, operand: Operand
 ) -> tuple[int, str]:
-    """Returns the wait states between two matrix instructions that meet in one source, and why.
-
-    Args:
-        code: the instructions.
-        past: the earlier one.
-        site: index of the later one.
-        index: 0, 1, 2 where `operand` is its A, B, C.
-        operand: the source.
-    """
+    """Returns the wait states between two matrix instructions that meet in one source, and why."""
     if not past.writes & bits_of(operand):
         return 0, ""
     if index == 2:

@@ -101,15 +101,7 @@ def _copies(buffers: Iterable[Buffer]) -> list[Buffer]:
 
 
 def _undefined_uses(registers: int, run: _Run) -> list[tuple[int, int]]:
-    """The registers among some on which an access depends.
-
-    Args:
-        registers: bit set of those that may be read before they are written.
-        run: executes the workgroups.
-
-    Returns:
-        Row of the register, index of the first access that differs; at most `_MOST_CULPRITS`.
-    """
+    """The registers among some on which an access depends."""
     baseline = run({})
     if baseline is None:
         return []
@@ -138,16 +130,7 @@ def _culprit(baseline: Sequence[Access], rows: Sequence[int], run: _Run) -> int:
 
 
 def _first_difference(baseline: Sequence[Access], rows: Sequence[int], run: _Run) -> int | None:
-    """Returns where filled registers first make a difference.
-
-    Args:
-        baseline: the accesses of the run without fills.
-        rows: the registers to fill.
-        run: executes the workgroups.
-
-    Returns:
-        Index of the instruction whose access differs; None without a difference.
-    """
+    """Returns where filled registers first make a difference."""
     filled = run(dict.fromkeys(rows, _FILL))
     if filled is None:  # it does not end, or cannot go on, with these values
         return baseline[-1][0] if baseline else None

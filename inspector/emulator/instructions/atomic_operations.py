@@ -230,18 +230,7 @@ def _accumulate(values: Array, starts: Array, counts: Array, operands: Array, uf
 def _take_turns(
     values: Array, starts: Array, counts: Array, operands: list[Array], operation: AtomicOperation
 ) -> Array:
-    """Carries out every place's first turn, then every second one, and so on.
-
-    Args:
-        values: memory's at each place; changed in place.
-        starts: index of each place's first lane.
-        counts: lanes of each place.
-        operands: of the lanes, ordered by place.
-        operation: what is done.
-
-    Returns:
-        The value before each lane's turn, in the order of `operands`.
-    """
+    """Carries out every place's first turn, then every second one, and so on."""
     before = np.empty(len(operands[0]), operation.dtype)
     for turn in range(int(counts.max())):
         waiting = np.flatnonzero(counts > turn) if turn else np.arange(len(starts))

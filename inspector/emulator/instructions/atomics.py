@@ -46,15 +46,7 @@ def _lanes(where: Array, usable: Array | None) -> _Lanes:
 def _operands(
     waves: Waves, rows: list[int], size: int, lanes: _Lanes, operation: AtomicOperation
 ) -> list[Array]:
-    """Returns the operands of the chosen lanes, one value of the operation's type for each.
-
-    Args:
-        waves: their registers.
-        rows: the first register of each operand.
-        size: bytes of each operand.
-        lanes: the lanes that take part.
-        operation: names the type.
-    """
+    """Returns the operands of the chosen lanes, one value of the operation's type for each."""
     return [
         values_of(
             np.stack([picked(waves.u32[row + word], lanes.chosen) for word in range(size // 4)])

@@ -191,14 +191,7 @@ def _access_of(
 def _raw_addresses(
     waves: Waves, access: _Access, base: Array, records: Array
 ) -> tuple[Array, Array | None]:
-    """Addresses in a raw buffer, and which are in range.
-
-    Args:
-        waves: their lanes.
-        access: the access.
-        base: where the buffer begins, with the scalar offset, int64 [wave, 1].
-        records: its bytes, int64 [wave].
-    """
+    """Addresses in a raw buffer, and which are in range."""
     shape = (waves.count, waves.lanes)
     read = access.offset_register
     offsets = np.zeros((waves.count, 1), U32) if read is None else np.asarray(read(waves))
@@ -269,15 +262,7 @@ def _structured(waves: Waves, descriptors: Resource, access: _Access) -> tuple[A
 def _in_range(
     descriptors: Resource, access: _Access, index: Array, offsets: Array, part: int
 ) -> Array:
-    """Which lanes' parts at byte `part` are in range, bool [wave, lane].
-
-    Args:
-        descriptors: one for each wave.
-        access: the access.
-        index: int64 [wave, lane].
-        offsets: of registers and instruction, int64 [wave, lane].
-        part: where the part begins.
-    """
+    """Which lanes' parts at byte `part` are in range, bool [wave, lane]."""
     target, indexed = access.target, access.index is not None
     stride, records, element = (
         column[:, None] for column in (descriptors.stride, descriptors.records, descriptors.element)

@@ -154,13 +154,7 @@ def _widen(decoded: Decoded, form: _Conversion) -> Step:
 
 
 def _narrow(decoded: Decoded, form: _Conversion, *, saturates: bool) -> Step:
-    """Returns the step of a conversion from f32, f16 or bf16, divided by the scale.
-
-    Args:
-        decoded: the instruction.
-        form: what it converts.
-        saturates: whether results past the largest number become that.
-    """
+    """Returns the step of a conversion from f32, f16 or bf16, divided by the scale."""
     *sources, factor = decoded.operands[1:]
     scale = source(factor, "u32")
     noise = source(sources.pop(), "u32") if form.stochastic else None
@@ -180,13 +174,7 @@ def _narrow(decoded: Decoded, form: _Conversion, *, saturates: bool) -> Step:
 
 
 def _elements(sources: Sequence[Operand], form: _Conversion, selected_half: int) -> Read:
-    """Returns the reader of all elements to be narrowed, float32 [element, wave, lane].
-
-    Args:
-        sources: the operands that hold them.
-        form: how many there are, and of which kind.
-        selected_half: half of the register that holds a single element of 16 bits.
-    """
+    """Returns the reader of all elements to be narrowed, float32 [element, wave, lane]."""
     if len(sources) not in (1, 2) or form.count % len(sources):
         raise NotCoveredError(f"{len(sources)} sources of a conversion with a scale")
     each = form.count // len(sources)

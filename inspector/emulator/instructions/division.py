@@ -84,14 +84,7 @@ def _scaled_division(kind: str) -> Builder:
 def _division_scale(
     value: Array, divisor: Array, dividend: Array, kind: str
 ) -> tuple[Array, Array]:
-    """The factor by which V_DIV_SCALE multiplies a value, and where VCC is set.
-
-    Args:
-        value: the divisor or the dividend.
-        divisor: the number below.
-        dividend: the number above.
-        kind: `f32` or `f64`.
-    """
+    """The factor by which V_DIV_SCALE multiplies a value, and where VCC is set."""
     digits, power, lowest, reach = (23, 64, -126, 96) if kind == "f32" else (52, 128, -1022, 768)
     dtype = F32 if kind == "f32" else F64
     up, down, same = dtype(2.0**power), dtype(2.0**-power), dtype(1)

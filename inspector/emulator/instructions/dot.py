@@ -27,13 +27,7 @@ def integers(word: Array, bits: int, *, signed: bool) -> list[Array]:
 
 
 def _integer_dot(bits: int, result: str, signs: tuple[bool, bool] | None) -> Builder:
-    """D = S2 + the sum of products; with clamp, limited to the result's range.
-
-    Args:
-        bits: width of each part.
-        result: `i32` or `u32`.
-        signs: whether S0 and S1 are signed; None: `neg_lo` says so (`iu8`, `iu4`).
-    """
+    """D = S2 + the sum of products; with clamp, limited to the result's range."""
     dtype = DTYPES[result]
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
 

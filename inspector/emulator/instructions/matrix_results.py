@@ -111,14 +111,7 @@ def _finish_integers(rows: slice, start: Callable[[Waves], Array], clamp: bool) 
 def _finish_halves(
     rows: slice, kind: str, half: int | None, start: Callable[[Waves], Array]
 ) -> Finish:
-    """Returns the step that adds C to a product and writes 16-bit floats.
-
-    Args:
-        rows: registers of D.
-        kind: `f16` or `bf16`.
-        half: the half of every register that D has; None: two consecutive rows share a register.
-        start: gives C.
-    """
+    """Returns the step that adds C to a product and writes 16-bit floats."""
 
     def finish(waves: Waves, product: Array) -> None:
         lanes = waves.lanes

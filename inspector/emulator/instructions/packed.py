@@ -47,14 +47,7 @@ def half_source(operand: Operand, kind: str, half: int, *, negate: bool) -> Read
 def _sources_of_both(
     decoded: Decoded, sources: Sequence[Operand], reader: Callable[[Operand, int, bool], Read]
 ) -> list[list[Read]]:
-    """Returns the readers of the low and of the high result's sources.
-
-    Args:
-        decoded: the instruction; op_sel and neg_lo are the low result's, op_sel_hi and neg_hi the
-            high one's.
-        sources: its sources.
-        reader: operand, which half or register of it, whether it is negated -> its reader.
-    """
+    """Returns the readers of the low and of the high result's sources."""
     results = []
     for select, negate, default in (("op_sel", "neg_lo", 0), ("op_sel_hi", "neg_hi", 1)):
         chosen = decoded.bits(select, len(sources), default)

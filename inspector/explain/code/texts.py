@@ -243,12 +243,7 @@ class _TextReader:
             self._missing["source"] = named_files.left_out(candidates) or missing
 
     def texts(self, path: Path, reason: str = "") -> Texts:
-        """The texts that were read, and why the others are missing.
-
-        Args:
-            path: the file that the kernel was read from.
-            reason: a sentence with `{}` for the text's name; "": one that suits the file.
-        """
+        """The texts that were read, and why the others are missing."""
         missing = {
             kind: self._missing.get(kind) or _why_missing(kind, path, reason)
             for kind in TEXTS

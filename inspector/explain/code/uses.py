@@ -274,15 +274,7 @@ def _lines_of_value(
     touching: dict[int, tuple[bool, bool]],
     writing_lines: set[int],
 ) -> set[int]:
-    """Lines that may produce or see the value that a register holds at some instructions.
-
-    Args:
-        function: the code.
-        current: indices of the instructions.
-        touching: index of an instruction that uses the register -> (whether it reads it, whether
-            it overwrites all of it without reading it).
-        writing_lines: lines that write any part of it.
-    """
+    """Lines that may produce or see the value that a register holds at some instructions."""
     instructions = function.instructions
     writers: set[int] = set()
     for index in current:

@@ -117,14 +117,7 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
 def _measured(
     kernel: KernelProfile, profile: Profile, device: str, anchors: dict[str, str]
 ) -> dict[str, Any]:
-    """Returns the template's values for a recorded kernel.
-
-    Args:
-        kernel: the recorded kernel.
-        profile: of the run.
-        device: the name of its device; "" if there is only one.
-        anchors: id of an analysed kernel -> the id of its section.
-    """
+    """Returns the template's values for a recorded kernel."""
     report = profile_view.report_of(kernel, profile)
     share = profile_view.share_of_time(kernel)
     return {

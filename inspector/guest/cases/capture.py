@@ -81,13 +81,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
 
 
 def _loaded(path: str, stubbed: list[str], emit: Emit) -> Any:
-    """The file's module; None where it fails to load, which is emitted.
-
-    Args:
-        path: the file.
-        stubbed: modules to replace by stubs.
-        emit: takes an error, or the request to try again with further stubs.
-    """
+    """The file's module; None where it fails to load, which is emitted."""
     stubs.install(stubbed)
     try:
         return load(path)
@@ -101,11 +95,7 @@ def _loaded(path: str, stubbed: list[str], emit: Emit) -> Any:
 
 
 def _raw_cases(module: Any, kernels: TritonKernels, request: Mapping[str, Any]) -> Any:
-    """The case from the command line, or the file's `KINSPECT_CASES`, unchecked.
-
-    Raises:
-        CaseError: the case from the command line does not fit a kernel.
-    """
+    """The case from the command line, or the file's `KINSPECT_CASES`, unchecked."""
     if request.get("stated") is not None:
         return [typed_case(request["stated"], kernels, request.get("patterns", ()))]
     return getattr(module, CASES, None)
@@ -114,11 +104,7 @@ def _raw_cases(module: Any, kernels: TritonKernels, request: Mapping[str, Any]) 
 def _selected(
     raw_cases: Sequence[Any], kernels: TritonKernels, request: Mapping[str, Any]
 ) -> list[tuple[int, Any]]:
-    """Index and value of the entries of `KINSPECT_CASES` that the request's patterns select.
-
-    Raises:
-        CaseError: there are none.
-    """
+    """Index and value of the entries of `KINSPECT_CASES` that the request's patterns select."""
     selection = Selection(request.get("patterns", ()), kernels.qualnames)
     selected = selection.selected(raw_cases)
     if not selected:
@@ -132,11 +118,6 @@ def _items(
     """The pairs of cases and targets in the file's order, and cases that are for other targets.
 
     An entry that is not a valid case becomes its error record.
-
-    Args:
-        path: the file.
-        selected: index and value of entries of `KINSPECT_CASES`.
-        archs: gfx names of the targets.
     """
     first_index: dict[tuple[str, str], int] = {}
     other_cases: list[Case] = []
@@ -171,16 +152,7 @@ def _compile_items(
     finished: int,
     emit: Emit,
 ) -> None:
-    """Runs the front end over every pair's points, and emits the errors between them in order.
-
-    Args:
-        path: the file.
-        kernels: its kernels.
-        items: pairs to compile, and error records of entries that are not valid cases.
-        driver: Triton's active driver; its target is set to each pair's.
-        finished: number of front-end runs that earlier children completed, which are skipped.
-        emit: takes the records.
-    """
+    """Runs the front end over every pair's points, and emits the errors between them in order."""
     number = 0
     for item in items:
         if not isinstance(item, _Pair):
@@ -227,11 +199,7 @@ class _Pair:
 def _select_points(
     pairs: Sequence[_Pair], module: Any, kernels: TritonKernels, request: Mapping[str, Any]
 ) -> None:
-    """Selects every pair's points from the user's axes and, if asked for, the file's TUNING.
-
-    Raises:
-        CaseError: TUNING is malformed.
-    """
+    """Selects every pair's points from the user's axes and, if asked for, the file's TUNING."""
     points = request.get("points") or ()
     tuned = bool(request.get("all_configs")) and request.get("stated") is None
     tuning = read_tuning(getattr(module, TUNING, None)) if tuned else {}
@@ -382,11 +350,7 @@ def _record_of_point(
 
 
 def _kernel_of(kernels: TritonKernels, case: Case) -> Any:
-    """The kernel of a case.
-
-    Raises:
-        CaseError: the module does not have it.
-    """
+    """The kernel of a case."""
     kernel = kernels.by_name.get(case.kernel)
     if kernel is None:
         names = sorted(kernels.by_name)

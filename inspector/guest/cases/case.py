@@ -189,11 +189,7 @@ def did_you_mean(wrong: Iterable[str], names: Iterable[str]) -> str:
 def _check_names(
     subject: str, case: Case, parameters: list[KernelParameter], config: TuningConfig | None
 ) -> None:
-    """Checks that a case states each of the kernel's arguments once, and no others.
-
-    Raises:
-        CaseError: it does not.
-    """
+    """Checks that a case states each of the kernel's arguments once, and no others."""
     names = [p.name for p in parameters]
     stated_names = [*case.signature, *case.constexprs]
     extra = [n for n in dict.fromkeys(stated_names) if n not in names]
@@ -230,9 +226,6 @@ def _constant(subject: str, case: Case, parameter: KernelParameter) -> Any:
     """The value of a constant argument: stated by the case, or the default.
 
     Like a launch, a case may make any argument constant whose value is None or 1.
-
-    Raises:
-        CaseError: the parameter is no constexpr, and the value is another one.
     """
     if parameter.name not in case.constexprs:
         return parameter.default[0] if parameter.default is not None else None
@@ -246,11 +239,7 @@ def _constant(subject: str, case: Case, parameter: KernelParameter) -> Any:
 
 
 def _split_type(subject: str, case: Case, parameter: KernelParameter) -> tuple[str, str | None]:
-    """The Triton type and the suffix (`16`, `1`; None without one) of an argument.
-
-    Raises:
-        CaseError: the type is unknown, or the kernel would not be specialised like that.
-    """
+    """The Triton type and the suffix (`16`, `1`; None without one) of an argument."""
     match = TYPE.fullmatch(case.signature[parameter.name])
     assert match is not None  # checked by `read_case`
     type_name, suffix = match["type"].strip(), match["suffix"]

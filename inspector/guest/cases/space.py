@@ -142,12 +142,7 @@ def stated_points(
 def _front_end_runs(
     points: Iterable[Mapping[str, Any]], options: Collection[str]
 ) -> list[FrontEndRun]:
-    """The points by their constexprs: one run of the front end serves those that differ in options.
-
-    Args:
-        points: the points, in order.
-        options: names of options that only the backend reads.
-    """
+    """The points by constexprs: one run of the front end serves those that differ in options."""
     option_sets: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     constexprs_of: dict[tuple[Any, ...], dict[str, Any]] = {}
     for point in points:
@@ -202,11 +197,7 @@ def _points(
     case: Mapping[str, Any],
     derive: Derive | None,
 ) -> list[dict[str, Any]]:
-    """The selected points in the product's order, each with the constexprs that depend on it.
-
-    Raises:
-        CaseError: `derive` fails.
-    """
+    """The selected points in the product's order, each with the constexprs that depend on it."""
     sizes = [len(values) for values in axes.values()]
     takes_all = max_points is None or math.prod(sizes) <= max_points
     order = itertools.product(*map(range, sizes)) if takes_all else evenly_spread(sizes)
@@ -225,11 +216,7 @@ def _points(
 def _derived(
     derive: Derive | None, case: Mapping[str, Any], point: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """The constexprs that depend on a point; None where the file refuses the point.
-
-    Raises:
-        CaseError: `derive` fails.
-    """
+    """The constexprs that depend on a point; None where the file refuses the point."""
     if derive is None:
         return {}
     try:

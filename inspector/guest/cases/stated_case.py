@@ -56,11 +56,7 @@ def typed_case(
 
 
 def _selected_kernel(kernels: TritonKernels, patterns: Sequence[str]) -> str:
-    """The name of the only kernel that matches all patterns.
-
-    Raises:
-        CaseError: none or several do.
-    """
+    """The name of the only kernel that matches all patterns."""
     names = kernels.defined_here or list(kernels.by_name)
     selected = [n for n in names if all(fnmatchcase(n, w) or n == w for w in patterns)]
     if len(selected) == 1:

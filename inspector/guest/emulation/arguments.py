@@ -55,11 +55,7 @@ def number_of(kind: str, value: Any) -> int | float | str:
 
 
 def _descriptor(kind: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Type and value of the parameters that a tensor descriptor becomes.
-
-    Raises:
-        ArgumentError: its type is unknown.
-    """
+    """Type and value of the parameters that a tensor descriptor becomes."""
     match = _DESCRIPTOR_TYPE.match(kind)
     if match is None:
         raise ArgumentError(f"a tensor descriptor of type {kind}")

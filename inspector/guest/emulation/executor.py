@@ -94,11 +94,7 @@ class Executor:
         return int(metadata.num_warps) * int(self.target.warp_size)
 
     def _check_resources(self, metadata: Any) -> None:
-        """Checks that a workgroup fits the GPU, as loading the kernel would.
-
-        Raises:
-            OutOfResources: Triton's error for too much LDS or too many threads.
-        """
+        """Checks that a workgroup fits the GPU, as loading the kernel would."""
         errors = importlib.import_module("triton.runtime.errors")
         threads = self._threads(metadata)
         if metadata.shared > self._lds_limit:
@@ -196,11 +192,7 @@ def _parameter_names(signature: dict[str, Any]) -> list[str]:
 
 
 def _buffers(tensors: Sequence[tuple[str, Any]]) -> Iterator[tuple[LaunchBuffer, Any]]:
-    """The storages of tensors, and those whose addresses integer tensors hold, each once.
-
-    Yields:
-        The storage and its tensor; None for the tensor of a storage found by its address.
-    """
+    """The storages of tensors, and those whose addresses integer tensors hold, each once."""
     visited: set[int] = set()
     pointer_tensors = []
     for name, tensor in tensors:

@@ -200,11 +200,7 @@ class EmulatorProcess:
         return self._map
 
     def _request(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Sends a request and returns the reply; prints what the kernel printed.
-
-        Raises:
-            EmulationError: the process refused it, ended, or did not answer by the deadline.
-        """
+        """Sends a request and returns the reply; prints what the kernel printed."""
         self.start()
         process = self._process
         assert process is not None
@@ -237,11 +233,7 @@ class EmulatorProcess:
         return reply
 
     def _wait_for_reply(self, process: subprocess.Popen[bytes]) -> None:
-        """Waits for a reply.
-
-        Raises:
-            EmulationError: there is none by the deadline; the process is killed.
-        """
+        """Waits for a reply."""
         if self.deadline is None:
             return
         seconds_left = max(self.deadline - time.monotonic(), 0.0)

@@ -52,20 +52,7 @@ def main(request_path: str, hangup_fd: int) -> int:
 
 
 def _main(request_path: str) -> int:
-    """Runs the script.
-
-    Args:
-        request_path: path of a JSON file with `path`, `argv`, `arch`, `device`, `folder` (scratch),
-            `records` (a file for the records), `emulator` (the command that executes launches),
-            `seconds` (for one launch), `sample` (workgroups, or null for all), `configs` (of an
-            autotuner, or null for all), `sets` (x values of a benchmark, or null for all),
-            `test` (a test of the file, for pytest, or null), `is_pytest_session` (whether `argv`
-            is a whole command line of pytest; `path` is a folder then) and `only_selects` (whether
-            pytest takes no argument but those of `SELECTING` and `SHOWING`).
-
-    Returns:
-        The script's exit status.
-    """
+    """Runs the script."""
     with open(request_path, encoding="utf-8") as stream:
         request = json.load(stream)
     emit = writer(request["records"])
@@ -126,13 +113,7 @@ def _main(request_path: str) -> int:
 
 
 def _run(request: Mapping[str, Any], world: Any, failures: Failures) -> int:
-    """Runs the file as a script or as tests; returns its exit status.
-
-    Args:
-        request: see `main`.
-        world: the stand-in world.
-        failures: takes what went wrong.
-    """
+    """Runs the file as a script or as tests; returns its exit status."""
     path, test, argv = os.path.abspath(request["path"]), request["test"], request["argv"]
 
     def run() -> int:

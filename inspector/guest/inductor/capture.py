@@ -189,12 +189,7 @@ class _FileCapture:
                 yield {**config, **dict(zip(names, point))}
 
     def _record(self, spec: _Specialization, trusted: bool = False) -> dict[str, Any]:
-        """The record of one specialisation: its variant, or the error of the front end.
-
-        Args:
-            spec: the specialisation.
-            trusted: whether `spec.function` comes from running the kernel's module.
-        """
+        """The record of one specialisation: its variant, or the error of the front end."""
         kernel = spec.kernel
         try:
             variant, constants = self._lowered(spec)
@@ -240,14 +235,7 @@ class _FileCapture:
         }
 
     def _lowered(self, spec: _Specialization) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A specialisation's TTIR and options, and the kernel's constants.
-
-        Raises:
-            RefusedError: a type or a constant is none that a kernel file may state.
-            MetadataError: the metadata leave an argument open.
-            UnknownOptionError: this Triton's AMD backend lacks an option.
-            Exception: any error of Triton's front end.
-        """
+        """A specialisation's TTIR and options, and the kernel's constants."""
         function = spec.function
         tuned, options = split(spec.config, function.arg_names)
         stated = {n: spec.meta[n] for n in STATED_OPTIONS if spec.meta.get(n) is not None}

@@ -182,17 +182,7 @@ class _Loader(importlib.abc.InspectLoader):
 def _load(
     code: CodeType, source: KernelSource, namespace: Mapping[str, Any], path: str
 ) -> ModuleType:
-    """Runs the module that a kernel stands in.
-
-    Args:
-        code: the module's statements.
-        source: the kernel, for messages.
-        namespace: the names that the module's imports bind.
-        path: the file that it comes from.
-
-    Raises:
-        SourceError: a statement failed.
-    """
+    """Runs the module that a kernel stands in."""
     name = f"_kinspect_inductor_{source.line}_{source.function}"
     spec = importlib.util.spec_from_loader(name, _Loader(code, namespace))
     assert spec is not None
@@ -217,9 +207,6 @@ def _split_module(
     """Splits a module into the names that its imports bind and the statements to run.
 
     Imports from torch._inductor are answered here; Inductor's decorators are taken off.
-
-    Raises:
-        SourceError: an import fails.
     """
     namespace: dict[str, Any] = {}
     body: list[ast.stmt] = []
@@ -277,11 +264,7 @@ def _is_constant(node: ast.stmt) -> bool:
 def _imported(
     node: ast.ImportFrom, used: set[str], path: str, source: KernelSource
 ) -> dict[str, Any]:
-    """The values that a `from ... import` binds, of the names that are used.
-
-    Raises:
-        SourceError: one of them cannot be imported.
-    """
+    """The values that a `from ... import` binds, of the names that are used."""
     values = {}
     for alias in node.names:
         name = alias.asname or alias.name
@@ -308,11 +291,7 @@ def _imported(
 
 
 def _helpers() -> Any:
-    """Torch's module of device functions.
-
-    Raises:
-        ModuleNotFoundError: torch is not installed; named "torch", as the hint needs it.
-    """
+    """Torch's module of device functions."""
     try:
         return importlib.import_module(TORCH_HELPERS)
     except ModuleNotFoundError as error:

@@ -56,11 +56,7 @@ def _default_grid_type(sizes: Sizes) -> str:
 
 
 def _from_grid_argument(stated: Any, sizes: Sizes) -> Grid:
-    """The grid that the `grid=` of a launch states, as torch 2.6 and older wrote it.
-
-    Raises:
-        UnknownSizeError: a size in it is known only at run time.
-    """
+    """The grid that the `grid=` of a launch states, as torch 2.6 and older wrote it."""
     if isinstance(stated, (tuple, list)):
         return tuple(stated)
     if not isinstance(stated, Construction):
@@ -83,11 +79,7 @@ def _from_grid_argument(stated: Any, sizes: Sizes) -> Grid:
 
 
 def _size(sizes: Sizes, name: str) -> int:
-    """A size that has to be known.
-
-    Raises:
-        UnknownSizeError: it is not.
-    """
+    """A size that has to be known."""
     value = sizes.get(name)
     if type(value) is not int:
         raise UnknownSizeError(name)
@@ -95,11 +87,7 @@ def _size(sizes: Sizes, name: str) -> int:
 
 
 def _blocks(numel: Any, block: Any) -> int:
-    """How many blocks cover `numel` elements; a block size of None counts as 1.
-
-    Raises:
-        UnknownSizeError: either is no number.
-    """
+    """How many blocks cover `numel` elements; a block size of None counts as 1."""
     if type(numel) is not int or (block is not None and type(block) is not int):
         raise UnknownSizeError
     return -(-numel // (block or 1))

@@ -104,11 +104,7 @@ def dotted(node: ast.expr) -> str | None:
 
 
 def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
-    """The collection that a call makes; a `Construction` of any other call.
-
-    Raises:
-        UnreadableError: an argument is no plain data, or the collection does not take them.
-    """
+    """The collection that a call makes; a `Construction` of any other call."""
     name = dotted(node.func)
     if name is None or any(keyword.arg is None for keyword in node.keywords):
         raise UnreadableError(ast.unparse(node))
@@ -124,11 +120,7 @@ def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
 
 
 def _arithmetic(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """The value of a negated number, or of arithmetic on integers.
-
-    Raises:
-        UnreadableError: the expression is something else.
-    """
+    """The value of a negated number, or of arithmetic on integers."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = read(node.operand, names)
         if isinstance(value, (int, float)):

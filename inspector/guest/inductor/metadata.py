@@ -146,11 +146,7 @@ def device_name(meta: Mapping[str, Any]) -> str | None:
 
 
 def _name(key: Any, names: Sequence[str]) -> str:
-    """The argument that a key of the metadata means: its name, or its position in torch <= 2.4.
-
-    Raises:
-        MetadataError: the kernel has no such argument.
-    """
+    """The argument that a key of the metadata means: its name, or its position in torch <= 2.4."""
     if isinstance(key, str):
         if key in names:
             return key
@@ -163,15 +159,7 @@ def _name(key: Any, names: Sequence[str]) -> str:
 def _attributes(
     configs: Sequence[Any], count: int
 ) -> tuple[dict[int, list[list[Any]]], Iterable[int]]:
-    """Attributes by position, and the positions of arguments that are 1.
-
-    Args:
-        configs: `configs` of the metadata; only the first counts.
-        count: how many arguments the kernel has.
-
-    Raises:
-        MetadataError: the form is unknown, or a position is not below `count`.
-    """
+    """Attributes by position, and the positions of arguments that are 1."""
     config = configs[0] if configs else {}
     if isinstance(config, Mapping):
         attributes = {}

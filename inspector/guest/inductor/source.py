@@ -147,15 +147,7 @@ def _sources(tree: ast.Module) -> Iterator[tuple[str, ast.Call, tuple[str, int]]
 def _wrapped_kernel(
     path: str, lines: list[str], variable: str, call: ast.Call, inner: tuple[str, int]
 ) -> KernelSource | SourceError:
-    """A kernel of a wrapper, or why it cannot be read.
-
-    Args:
-        path: the wrapper's file.
-        lines: the wrapper's lines.
-        variable: the name that the kernel is assigned to.
-        call: the call of `async_compile.triton`.
-        inner: the kernel's source, and the line at which it begins.
-    """
+    """A kernel of a wrapper, or why it cannot be read."""
     text, line = inner
     try:
         decorated = _decorated(parsed(text, path, line))
@@ -187,20 +179,7 @@ def _kernel_source(
     verbatim: bool,
     comment: Sequence[str] = (),
 ) -> KernelSource:
-    """A kernel's source with what its decorator and the comment above it say.
-
-    Args:
-        node: the kernel's function, with one of Inductor's decorators.
-        path: the file, for messages.
-        variable: see `KernelSource.name`.
-        text: see `KernelSource`.
-        line: see `KernelSource`.
-        verbatim: see `KernelSource`.
-        comment: the lines of comment above it, last line first.
-
-    Raises:
-        SourceError: the decorator's arguments are not plain data.
-    """
+    """A kernel's source with what its decorator and the comment above it say."""
     heuristic, keywords = _decorator_arguments(node, path)
     stated = (keywords.get("inductor_meta") or {}).get("kernel_name")
     names = [variable, stated, node.name]
@@ -225,11 +204,7 @@ def _stated(pattern: re.Pattern[str], comment: Sequence[str]) -> str | None:
 
 
 def _decorator_arguments(node: ast.FunctionDef, path: str) -> tuple[str, dict[str, Any]]:
-    """The name and the keyword arguments of a kernel's decorator.
-
-    Raises:
-        SourceError: they are not plain data.
-    """
+    """The name and the keyword arguments of a kernel's decorator."""
     decorator = heuristic_of(node)
     assert decorator is not None  # see `_decorated`
     try:

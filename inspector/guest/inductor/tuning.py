@@ -197,11 +197,7 @@ def _compiled_from(choice: Mapping[str, Any], folder: str, module: str) -> bool:
 def _heuristic_configs(
     source: KernelSource, names: Sequence[str], device: StandInDevice
 ) -> Configs:
-    """The configurations that torch's heuristics would try on the target.
-
-    Raises:
-        TuningError: torch is missing, or its heuristics refuse the kernel.
-    """
+    """The configurations that torch's heuristics would try on the target."""
     torch = _torch_for_hip()
     provenance = (
         f"what torch {torch.__version__}'s {source.heuristic} heuristic tries on {device.arch}"
@@ -222,9 +218,6 @@ def _torch_for_hip() -> Any:
 
     Constants of its heuristics depend on that, so it is set before they are imported. This process
     ends after the capture.
-
-    Raises:
-        TuningError: torch is missing.
     """
     try:
         torch = importlib.import_module("torch")
@@ -240,11 +233,7 @@ def _torch_for_hip() -> Any:
 def _triton_configs(
     source: KernelSource, names: Sequence[str], device: StandInDevice, version: str
 ) -> list[Any]:
-    """The `triton.Config`s that torch's heuristic passes to its autotuner.
-
-    Raises:
-        TuningError: this torch has no such heuristic, or it raised an error.
-    """
+    """The `triton.Config`s that torch's heuristic passes to its autotuner."""
     module: Any = importlib.import_module(HEURISTICS_MODULE)
     hints = importlib.import_module("torch._inductor.runtime.hints")
     calls: list[list[Any]] = []

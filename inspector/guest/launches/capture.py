@@ -178,11 +178,7 @@ class _ScriptRun:
             self.explain_ending(None)
 
     def explain_ending(self, failure: BaseException | None) -> None:
-        """Emits why the script ended early or launched nothing, or asks for another run.
-
-        Args:
-            failure: the exception that ended it; None where there was none.
-        """
+        """Emits why the script ended early or launched nothing, or asks for another run."""
         request, recorder = self._request, self._recorder
         if recorder.failed and any("T(" in call and "dtype" not in call for call in request.calls):
             self._emit(note(_OTHER_DTYPE_NOTE))
@@ -230,13 +226,7 @@ def _keep_caches_apart(folder: str) -> None:
 
 
 def _finish_before_exit(finish: Callable[[bool], None], emit: Emit, path: str) -> None:
-    """Makes `os._exit` call `finish` and emit a failing status before it ends the process.
-
-    Args:
-        finish: takes whether the status is one of a failure.
-        emit: takes records.
-        path: the script.
-    """
+    """Makes `os._exit` call `finish` and emit a failing status before it ends the process."""
     exit_process, owner = os._exit, os.getpid()
 
     def finish_and_exit(status: int) -> None:

@@ -97,11 +97,7 @@ class ChildCompiler:
         return CompiledCode(**result)
 
     def _fork(self, src: Any, options: Mapping[str, Any], path: str) -> tuple[int, int]:
-        """Starts the child, which writes its result to `path`.
-
-        Returns:
-            Its process id, and a descriptor that is readable once it has ended.
-        """
+        """Starts the child, which writes its result to `path`."""
         read_end, write_end = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -147,11 +143,7 @@ class ChildCompiler:
 
 
 def _wait_for(child: int, read_end: int, deadline: float) -> None:
-    """Waits for the end of a child; closes `read_end`.
-
-    Raises:
-        CompileError: it did not end by the deadline, and was killed.
-    """
+    """Waits for the end of a child; closes `read_end`."""
     try:
         readable, _, _ = select.select([read_end], [], [], max(deadline - time.monotonic(), 0.0))
         if not readable:

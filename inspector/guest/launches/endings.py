@@ -48,12 +48,7 @@ def ending(
 
 
 def _known_ending(failure: BaseException, progress: str) -> tuple[str, str] | None:
-    """Message and hint for an exception with a remedy of its own; None for any other.
-
-    Args:
-        failure: the exception.
-        progress: how far the script came, in words; empty, or with a blank in front.
-    """
+    """Message and hint for an exception with a remedy of its own; None for any other."""
     if isinstance(failure, SystemExit):
         message = f"the script ended itself{progress}: sys.exit({failure.code!r})"
         hint = "give it the arguments it wants after --, e.g. `kinspect analyze script.py -- ARGS`"

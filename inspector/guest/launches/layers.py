@@ -116,12 +116,7 @@ class Layers:
     def _launch(
         self, run_layer: RunLayer, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Makes one launch of the script: once, or once for each point of the sweep.
-
-        Raises:
-            NotInstalledError: an argument comes from a stub of a missing module.
-            LaunchLimitError: `max_launches` is reached.
-        """
+        """Makes one launch of the script: once, or once for each point of the sweep."""
         function = _jit_function(layer)
         name = getattr(function, "__name__", "")
         qualname = getattr(getattr(function, "fn", None), "__qualname__", "")

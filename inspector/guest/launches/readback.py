@@ -177,11 +177,7 @@ class Readback:
         buffers: Sequence[LaunchBuffer],
         until: float,
     ) -> dict[str, Any]:
-        """Lets the emulator execute a launch; returns its reply.
-
-        Raises:
-            LaunchRefusedError: it cannot be executed, takes too long, or the kernel is faulty.
-        """
+        """Lets the emulator execute a launch; returns its reply."""
         request: dict[str, Any] = {"kernel": key, "grid": list(grid), "arguments": arguments}
         request.update(threads=compiled.threads, lds=compiled.lds_bytes, sample=None)
         request["scratch"] = compiled.scratch_bytes
@@ -212,11 +208,7 @@ class Readback:
         buffers: Sequence[LaunchBuffer],
         until: float,
     ) -> None:
-        """Estimates the time of a large launch by running one of its workgroups.
-
-        Raises:
-            LaunchRefusedError: it would take longer than until `until`.
-        """
+        """Estimates the time of a large launch by running one of its workgroups."""
         waves_per_workgroup = max(compiled.threads // compiled.wave_size, 1)
         grid_x, grid_y, grid_z = request["grid"]
         waves = grid_x * grid_y * grid_z * waves_per_workgroup
@@ -234,11 +226,7 @@ class Readback:
             raise LaunchRefusedError("budget")
 
     def _kernel(self, key: str, src: Any, options: Mapping[str, Any], until: float) -> CompiledCode:
-        """A kernel's code, compiled on first use.
-
-        Raises:
-            LaunchRefusedError: it cannot be compiled, or not in time.
-        """
+        """A kernel's code, compiled on first use."""
         result = self._compiled.get(key)
         if result is None:
             self._emulator().start()  # its imports run while the kernel is compiled
@@ -271,11 +259,7 @@ class Readback:
 
 
 def _arguments(launch: ScriptLaunch) -> Iterator[tuple[int, str, Any]]:
-    """(index among the kernel's parameters, type, value) of each argument.
-
-    Raises:
-        ArgumentError: the arguments do not match the types.
-    """
+    """(index among the kernel's parameters, type, value) of each argument."""
     types = launch.types
     if not types or len(launch.values) < len(types):
         raise ArgumentError("the arguments of a launch are not those of its kernel")

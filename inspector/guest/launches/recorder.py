@@ -149,13 +149,7 @@ class SpecialisationRecorder:
             self.busy = False
 
     def _stand_in_kernel(self, src: Any, resolved: Mapping[str, Any], *, by_launch: bool) -> Any:
-        """The kernel that a launch gets for its specialisation, which is recorded when it is new.
-
-        Args:
-            src: the compiler's input; for the path of an IR file a real compile is returned.
-            resolved: all compile options.
-            by_launch: whether a launch asks, and not another compiler.
-        """
+        """The kernel of a launch for its specialisation, which is recorded when it is new."""
         self.flush()
         function = getattr(src, "fn", None)
         if function is None:
@@ -202,15 +196,7 @@ class SpecialisationRecorder:
         self._emit({"launches": launches, "arch": self.arch})
 
     def _record(self, spec: Specialisation, *, by_launch: bool) -> None:
-        """Takes a new specialisation to TTIR; its record is written at its first launch.
-
-        Args:
-            spec: the specialisation.
-            by_launch: whether a launch asks, and not another compiler.
-
-        Raises:
-            CompilationError: see `_lowered`.
-        """
+        """Takes a new specialisation to TTIR; its record is written at its first launch."""
         if spec.key in self._finished:
             self.captured += 1
             if self._only_new:  # otherwise the front end may have crashed on it
@@ -244,10 +230,6 @@ class SpecialisationRecorder:
         """The result of the front end with `file` and `line`; None where it refuses the kernel.
 
         Errors are recorded and not raised in the script, which would end before its other kernels.
-
-        Raises:
-            CompilationError: the kernel's own static_assert refuses an autotuner's configuration
-                (`tuning`), which Triton's autotuner then skips.
         """
         function = spec.src.fn
         name = function.__name__
@@ -278,13 +260,7 @@ class SpecialisationRecorder:
     def _record_launch(
         self, spec: Specialisation, grid: tuple[int, ...], values: Sequence[Any]
     ) -> None:
-        """Counts a launch, and completes its specialisation's record at the first one.
-
-        Args:
-            spec: the specialisation.
-            grid: workgroups in x, y and z.
-            values: the launch's arguments, those of the kernel last.
-        """
+        """Counts a launch, and completes its specialisation's record at the first one."""
         self.launched += 1
         if (
             self._keeps_arguments
@@ -345,12 +321,7 @@ def _integer_arguments(spec: Specialisation, values: Sequence[Any]) -> dict[str,
 
 
 def _note_arguments(spec: Specialisation, ttir: str | None) -> None:
-    """Stores the types and names of a kernel's arguments, and which of them it writes to.
-
-    Args:
-        spec: the specialisation; takes the results.
-        ttir: its TTIR; None if the front end refused it, in which case the source is read instead.
-    """
+    """Stores the types and names of a kernel's arguments, and which of them it writes to."""
     spec.types = tuple(spec.src.signature.values())
     spec.names = tuple(spec.src.signature)
     if not all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters

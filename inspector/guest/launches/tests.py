@@ -66,14 +66,7 @@ def run_tests(path: str, emit: Emit, max_sets: int | None) -> None:
 
 
 def _outcome(path: str, plugin: Plugin, status: int, stderr: str) -> dict[str, Any] | None:
-    """The error record of a run with failures, or without any test; None for any other run.
-
-    Args:
-        path: the file.
-        plugin: the plugin, after the run.
-        status: pytest's exit status.
-        stderr: pytest's output to stderr.
-    """
+    """The error record of a run with failures, or without any test; None for any other run."""
     if plugin.failures:
         tests = _count(plugin.started_count, "test")
         message = (

@@ -103,13 +103,7 @@ class TunerFollower:
         return [configs[index] for index in indices]
 
     def _is_left_out(self, tuner: Any, config: Any, tried_count: int) -> bool:
-        """Whether a configuration is not run.
-
-        Args:
-            tuner: the autotuner.
-            config: the configuration.
-            tried_count: how many of its configurations came before.
-        """
+        """Whether a configuration is not run."""
         if self._max_configs is None:
             return False
         sampled = self._sampled.get(id(tuner))

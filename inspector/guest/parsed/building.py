@@ -70,16 +70,7 @@ class KernelBuilder:
         return kernels
 
     def _kernel(self, source: Function, scope: dict[str, Any]) -> Any:
-        """The JITFunction of one function, whose defaults are still placeholders.
-
-        Args:
-            source: the function.
-            scope: its globals, filled in later.
-
-        Raises:
-            RefusedError: the text is no function, names something refused, or has no valid place.
-            SyntaxError: the text is not Python.
-        """
+        """The JITFunction of one function, whose defaults are still placeholders."""
         node = parsed_function(source["text"], source["qualname"])
         check_names(node)
         if is_library(str(source["module"])):  # such a function is taken from the library
@@ -178,11 +169,7 @@ def parsed_function(text: str, qualname: str) -> ast.FunctionDef:
 
 
 def _check_same(kernel: Any, node: ast.FunctionDef, qualname: str) -> None:
-    """Checks that Triton generates code of the tree that was checked: it cuts the text anew.
-
-    Raises:
-        RefusedError: it does not.
-    """
+    """Checks that Triton generates code of the tree that was checked: it cuts the text anew."""
 
     def parts(function: Any) -> list[str]:
         return [ast.dump(part) for part in (function.args, *function.body)]

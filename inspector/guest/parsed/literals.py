@@ -60,11 +60,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """A number in the format of `record/values.py`.
-
-    Raises:
-        NotLiteralError: there is no number, since a shift was too large.
-    """
+    """A number in the format of `record/values.py`."""
     if value is None:
         raise NotLiteralError
     if isinstance(value, float) and not math.isfinite(value):

@@ -235,14 +235,7 @@ class Module:
     def _module(
         self, name: str, builder: _SourceParser, used: frozenset[str], statement: ast.stmt
     ) -> dict[str, Any]:
-        """A module with those of its members that are used.
-
-        Args:
-            name: its dotted name.
-            builder: takes the jitted functions.
-            used: names that the function uses.
-            statement: the import, which describes a module without a source file.
-        """
+        """A module with those of its members that are used."""
         if is_library(name):
             return {"module": name}
         module = self._modules.named(name)

@@ -113,12 +113,7 @@ class ImportedKernels:
         raise self._missing(kernel, candidates)
 
     def _missing(self, kernel: Mapping[str, Any], candidates: Sequence[Any]) -> MissingKernelError:
-        """The error that says why a recorded kernel is not defined.
-
-        Args:
-            kernel: see `find`.
-            candidates: the functions of its name.
-        """
+        """The error that says why a recorded kernel is not defined."""
         qualname, file = str(kernel["qualname"]), str(kernel["file"])
         in_file = [
             f for f in candidates if _same_file(f.fn.__code__.co_filename, self._located(file))
@@ -188,12 +183,7 @@ class ImportedKernels:
         return path
 
     def _load(self, kernel: Mapping[str, Any]) -> None:
-        """Imports the module of a recorded kernel, or loads its file where it was a script.
-
-        Raises:
-            MissingKernelError: neither the module nor the file can be found.
-            LoadError: the file fails to load.
-        """
+        """Imports the module of a recorded kernel, or loads its file where it was a script."""
         name, file = str(kernel["module"]), str(kernel["file"])
         with self._running(), contextlib.suppress(CompleteError):
             if name != "__main__":

@@ -137,11 +137,7 @@ class RebuiltKernels:
         return kernels
 
     def _source_from_file(self, kernel: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The source of a kernel of a trace of version 1, parsed from its file's text.
-
-        Raises:
-            MissingKernelError: the file is missing, is not Python, or has no such kernel.
-        """
+        """The source of a kernel of a trace of version 1, parsed from its file's text."""
         qualname, file, name = (str(kernel[n]) for n in ("qualname", "file", "module"))
         if kernel.get("text") is not None:
             try:
@@ -173,11 +169,7 @@ class RebuiltKernels:
             return Unavailable(f"a damaged value ({type(failure).__name__})")
 
     def _resolve(self, path: Mapping[str, Any]) -> Any:
-        """The class or library member at a path (`values.py`).
-
-        Raises:
-            RefusedError: it is the program's own, so its module would have to run.
-        """
+        """The class or library member at a path (`values.py`)."""
         module, qualname = str(path["module"]), str(path["qualname"])
         if "fields" in path or "members" in path:
             handle = json.dumps(path, sort_keys=True)

@@ -218,12 +218,7 @@ class ProcessRecorder:
             sys.stderr.write(f"kinspect: recording failed: {text}; {write_error!r}\n")
 
     def _specialization(self, kernel: Any, named: Mapping[str, Any]) -> None:
-        """Records a specialisation: its request when first seen, then that it was compiled.
-
-        Args:
-            kernel: the JITFunction.
-            named: the arguments of `JITFunction._call_hook`, by name.
-        """
+        """Records a specialisation: its request when first seen, then that it was compiled."""
         handle = (id(kernel), named["key"])
         compiled = kernel.device_caches[named["device"]][0].get(named["key"])
         if compiled is None:
@@ -237,12 +232,7 @@ class ProcessRecorder:
         setattr(compiled, COUNTER_ATTRIBUTE, counter)
 
     def _requested(self, kernel: Any, named: Mapping[str, Any]) -> dict[str, Any]:
-        """Writes the record of a specialisation that a launch or a warm-up asks for.
-
-        Args:
-            kernel: the JITFunction.
-            named: the arguments of `JITFunction._call_hook`, by name.
-        """
+        """Writes the record of a specialisation that a launch or a warm-up asks for."""
         caller = self._callers.caller()
         run = caller.run
         resolved = vars(named["options"])
@@ -273,12 +263,7 @@ class ProcessRecorder:
         return self._write_specialization(request)
 
     def _direct_compile(self, source: Any, bound: Mapping[str, Any]) -> None:
-        """Records a compile that no launch asked for.
-
-        Args:
-            source: the `ASTSource`.
-            bound: the arguments of `triton.compile`, by name.
-        """
+        """Records a compile that no launch asked for."""
         options = {name: encode(value) for name, value in (bound.get("options") or {}).items()}
         target = bound.get("target")
         if target is None:

@@ -91,14 +91,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
 def _selected(
     trace: TraceRecords, path: str, patterns: Sequence[str], emit: Emit
 ) -> list[dict[str, Any]]:
-    """The specialisations of a trace whose kernels the patterns select; an error if there are none.
-
-    Args:
-        trace: the trace.
-        path: its file, for the message.
-        patterns: see `KernelFilter`.
-        emit: takes the error.
-    """
+    """The specialisations of a trace that the patterns select; an error if there are none."""
     kernel_filter = KernelFilter(patterns)
     selected = [
         spec
@@ -205,13 +198,7 @@ class Replay:
     def _specialization(
         self, spec: dict[str, Any], emitted: set[str], launches: dict[str, dict[str, Any]]
     ) -> None:
-        """Emits one specialisation, once for each set of small storages of its launches.
-
-        Args:
-            spec: the trace's record.
-            emitted: keys emitted so far; added to.
-            launches: key -> `count` and `grids`; added to.
-        """
+        """Emits one specialisation, once for each set of small storages of its launches."""
         options, notes = self._options(spec)
         sets = list(self._attributes(spec))
         if len(sets) > 1:
@@ -245,12 +232,7 @@ class Replay:
             self._emit({"variant": {**lowered.variant, "key": planned.key, "notes": notes}})
 
     def _lowered(self, planned: _PlannedVariant) -> _LoweredKernel:
-        """A variant, whose kernel is built from the trace, or imported if need be.
-
-        Raises:
-            RefusedError, MissingKernelError, UnknownValueError: the kernel cannot be rebuilt.
-            _FrontEndRefusalError: the front end refuses it.
-        """
+        """A variant, whose kernel is built from the trace, or imported if need be."""
         recorded = planned.spec["kernel"]
         try:
             kernels = self._kernels.of(recorded)
@@ -266,17 +248,7 @@ class Replay:
         return _LoweredKernel(variant, kernel, resolve, notes)
 
     def _variant(self, planned: _PlannedVariant, kernel: Any, resolve: Resolve) -> dict[str, Any]:
-        """The front end's result for a kernel.
-
-        Args:
-            planned: the variant.
-            kernel: the JITFunction.
-            resolve: returns the object at a path.
-
-        Raises:
-            RefusedError, UnknownValueError: a type or a value cannot be rebuilt.
-            _FrontEndRefusalError: the front end refuses the kernel.
-        """
+        """The front end's result for a kernel."""
         spec = planned.spec
         source = self._source(kernel, spec, planned.attrs, resolve)
         self._emit({"begin": planned.key, "kernel": kernel_name(spec), "arch": self._arch})
@@ -322,10 +294,6 @@ class Replay:
         """The front end's input.
 
         Types are checked first, since Triton evaluates parts of them.
-
-        Raises:
-            RefusedError: a type is none of Triton's.
-            UnknownValueError: a constexpr was not recorded.
         """
         signature = {n: decode(k, resolve) for n, k in spec["signature"].items()}
         for kind in signature.values():
@@ -334,15 +302,7 @@ class Replay:
         return self._ast_source(kernel, signature, constants, dict(attrs))
 
     def _imported(self, recorded: Mapping[str, Any], failure: BaseException) -> Any:
-        """The kernel as its module defines it, after an import of that.
-
-        Args:
-            recorded: a trace's `kernel`.
-            failure: why it could not be built from the trace: the cause of a MissingKernelError.
-
-        Raises:
-            MissingKernelError: the module does not define it.
-        """
+        """The kernel as its module defines it, after an import of that."""
         assert self._imported_kernels is not None
         kernels = (
             s["kernel"] for s in self._specializations if s["kernel"]["file"] == recorded["file"]
@@ -447,13 +407,7 @@ def _replay_error(
     recorded: Mapping[str, Any],
     failure: RefusedError | MissingKernelError | UnknownValueError,
 ) -> dict[str, Any]:
-    """The error record of a kernel that cannot be rebuilt.
-
-    Args:
-        name: the kernel's name.
-        recorded: a trace's `kernel`.
-        failure: what prevents it.
-    """
+    """The error record of a kernel that cannot be rebuilt."""
     if isinstance(failure, MissingKernelError):
         return error("capture", failure.message, failure.hint, name)
     if isinstance(failure, UnknownValueError):

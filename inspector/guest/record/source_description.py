@@ -85,12 +85,7 @@ class _SourceRecorder:
         return number
 
     def _value(self, value: Any, used: frozenset[str]) -> dict[str, Any]:
-        """Describes a value (`source_format.py`).
-
-        Args:
-            value: of a global, a closure cell, a default or a module's member.
-            used: the names that the function uses, which select a module's members.
-        """
+        """Describes a value (`source_format.py`)."""
         if isinstance(value, ModuleType):
             return self._module(value, used)
         if self.is_own(value):

@@ -109,11 +109,7 @@ def run(request: dict[str, Any], emit: Emit) -> None:
 
 
 def _loaded(request: Mapping[str, Any]) -> tuple[ModuleType, list[dict[str, Any]]]:
-    """The kernel file, and its BENCH if the request names entries of it.
-
-    Raises:
-        LoadError: the file cannot be loaded, or its BENCH is no list of cases.
-    """
+    """The kernel file, and its BENCH if the request names entries of it."""
     module = load_kernel(os.path.abspath(request["path"]))
     uses_bench = any("index" in job_case for job_case in request["cases"])
     return module, entries(module, "BENCH") if uses_bench else []
@@ -268,11 +264,7 @@ class _CaseRun:
     def _first_launch(
         self, inputs: Mapping[str, Any], oracle: _Oracle
     ) -> tuple[str | None, dict[str, Any]]:
-        """Launches once, which compiles.
-
-        Returns:
-            The error in the result, or None; and the configuration that the launch used.
-        """
+        """Launches once, which compiles."""
         with unfilled_memory_poisoned(), launched_configurations(self.module) as configs:
             actual = self.module.launch(**inputs)
             self.device.synchronize()
@@ -297,14 +289,7 @@ class _CaseRun:
     def _try(
         self, config: dict[str, Any], inputs: Mapping[str, Any], oracle: _Oracle, trials: _Trials
     ) -> None:
-        """Checks and times the launch with a candidate.
-
-        Args:
-            config: the entries in which it differs from the inputs' own configuration.
-            inputs: keyword arguments of `launch`.
-            oracle: the expected result.
-            trials: takes the outcome.
-        """
+        """Checks and times the launch with a candidate."""
         trial_inputs = {**inputs, "config": {**(inputs.get("config") or {}), **config}}
         self.begin(trial_inputs["config"])
         trials.count += 1

@@ -32,11 +32,7 @@ def operator_of(name: str, module: Any, inputs: Mapping[str, Any]) -> Callable[[
 
 
 def _ck(inputs: Mapping[str, Any]) -> Callable[[], Any]:
-    """A call of Composable Kernel's operator for these inputs.
-
-    Raises:
-        MissingError: aiter is missing, or has no such operator.
-    """
+    """A call of Composable Kernel's operator for these inputs."""
     try:
         aiter: Any = importlib.import_module("aiter")
     except Exception as error:  # it compiles on import, and fails in many ways without ROCm
@@ -59,11 +55,7 @@ _ATTENTION = frozenset({"q", "k", "v", "causal", "layout", "scale", "config"})
 
 
 def _attention(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
-    """A call of `flash_attn_func`, which takes [batch, sequence, heads, features].
-
-    Raises:
-        MissingError: the inputs have a layout that is no view of that.
-    """
+    """A call of `flash_attn_func`, which takes [batch, sequence, heads, features]."""
     layout = inputs.get("layout", "bhsd")
     if layout not in ("bhsd", "bshd"):
         raise MissingError(f"the comparison with CK takes no layout {layout}")

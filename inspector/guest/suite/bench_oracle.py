@@ -226,13 +226,7 @@ def _sliced(inputs: Mapping[str, Any], axis: int, index: int) -> dict[str, Any]:
 
 
 def _part_for_slice(result: Any, sliced: Any, index: int) -> Any:
-    """The part of a result that belongs to a slice of the inputs.
-
-    Args:
-        result: the result for all inputs.
-        sliced: the reference's result for the slice, which has length 1 along the sliced axis.
-        index: index of the slice.
-    """
+    """The part of a result that belongs to a slice of the inputs."""
     shapes = zip(result.shape, sliced.shape)
     axes = [axis for axis, (length, sliced_length) in enumerate(shapes) if length != sliced_length]
     if len(axes) != 1 or result.ndim != sliced.ndim or sliced.shape[axes[0]] != 1:
@@ -243,14 +237,7 @@ def _part_for_slice(result: Any, sliced: Any, index: int) -> Any:
 def _difference(
     actual: Sequence[Any], expected: Sequence[Any], tolerance: ResultTolerance, exact: bool = True
 ) -> str | None:
-    """The first error in results, in words; None if they are right.
-
-    Args:
-        actual: the results.
-        expected: the expected ones.
-        tolerance: how far values may differ.
-        exact: whether the dtypes must be equal.
-    """
+    """The first error in results, in words; None if they are right."""
     if len(actual) != len(expected):
         return f"{len(actual)} results, expected {len(expected)}"
     for index, (result, tensor) in enumerate(zip(actual, expected)):

@@ -170,11 +170,7 @@ def check_case(module: ModuleType, case: Mapping[str, Any], backend: Backend) ->
 def _check_result(
     module: ModuleType, inputs: dict[str, Any], backend: Backend, atol: float, rtol: float
 ) -> dict[str, Any]:
-    """The figures of a case whose result is right.
-
-    Raises:
-        WrongError: the result is wrong.
-    """
+    """The figures of a case whose result is right."""
     originals = deep_copy(inputs)
     start = time.perf_counter()
     with _launches_recorded() as launched, _unfilled_memory("nan"):
@@ -198,9 +194,6 @@ def _check_independence(actual: Any, inputs: Any, originals: Any, launched: list
     """Checks that a kernel made the result, and that the inputs are unchanged.
 
     An input may be changed if it is a result too: then the operation works in place.
-
-    Raises:
-        WrongError: neither is so.
     """
     results = [tensor for _, tensor in tensors_of(actual)]
     if not launched and any(tensor.numel() for tensor in results):

@@ -77,11 +77,7 @@ def _numbers_as_tensors(value: Any) -> Any:
 def _compare_tensors(
     name: str, actual: Any, expected: Any, atol: float, rtol: float
 ) -> tuple[dict[str, float], str]:
-    """The figures of one tensor, and its error in words; empty if it is right.
-
-    Raises:
-        WrongError: its dtype, shape or device is wrong.
-    """
+    """The figures of one tensor, and its error in words; empty if it is right."""
     torch = importlib.import_module("torch")
     label = f"result {name}: " if name else ""
     _check_attributes(label, actual, expected)

@@ -117,11 +117,7 @@ class _StoredArguments:
     def stored(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments with operands and `OutputMarker`s in place of tensors.
-
-        Raises:
-            UnknownError: some operand's contents cannot be known.
-        """
+        """The arguments with operands and `OutputMarker`s in place of tensors."""
         written_positions = dict(self._plan.mutates)
         written_names = written_positions.values()
         stored_args = [
@@ -184,11 +180,7 @@ def sources_of(operands: Iterable[KnownOperand | StridedView]) -> Iterator[Recip
 
 
 def _operand(tensor: torch.Tensor) -> KnownOperand | StridedView:
-    """A tensor that an operator reads, in the form that a deferred call stores.
-
-    Raises:
-        UnknownError: its contents cannot be known.
-    """
+    """A tensor that an operator reads, in the form that a deferred call stores."""
     if isinstance(tensor, DeviceTensor):
         memory = tensor._memory
         if not (memory.unknown or tensor._payload.is_meta):
@@ -209,9 +201,6 @@ def _written_operand(tensor: torch.Tensor, plan: OperatorPlan) -> KnownOperand |
     """A tensor that an operator writes to, in the form that a deferred call stores.
 
     It has no contents if the operator overwrites all of them.
-
-    Raises:
-        UnknownError: some unknown elements remain.
     """
     if isinstance(tensor, DeviceTensor) and plan.name in OVERWRITING and is_whole(tensor):
         return part_of(tensor, None)

@@ -135,13 +135,7 @@ class Dispatcher:
     def _on_device(
         self, operation: Invocation, device_operands: list[DeviceTensor], claim: torch.device
     ) -> Any:
-        """Runs an operator with an operand or a result that is on the device, or large.
-
-        Args:
-            operation: the operator and its arguments, without a GPU among them.
-            device_operands: the device tensors among the arguments.
-            claim: the device of the results.
-        """
+        """Runs an operator with an operand or a result that is on the device, or large."""
         plan, args = operation.plan, operation.args
         if plan.name in SHAPED and device_operands and args and args[0] is device_operands[0]:
             args = (_placeholder(device_operands[0]), *args[1:])
@@ -193,12 +187,7 @@ class Dispatcher:
         return self._wrap_results(plan, results, claim, operands, None)
 
     def _results(self, operation: Invocation, lacks_contents: bool) -> Any:
-        """The payloads of an operator's results; None where they are arguments without contents.
-
-        Args:
-            operation: the operator on payloads.
-            lacks_contents: whether any of them has no contents.
-        """
+        """The payloads of an operator's results; None where they are arguments without contents."""
         plan = operation.plan
         if plan.view:
             return operation.run()
@@ -233,15 +222,7 @@ class Dispatcher:
         operands: DeviceOperands,
         call: Call | None,
     ) -> Any:
-        """Wraps an operator's results as device tensors, and marks them where unknown or deferred.
-
-        Args:
-            plan: of the operator.
-            results: the payloads; one that belongs to an operand becomes that tensor again.
-            claim: the device that the results claim to be on.
-            operands: the operator's device tensors.
-            call: the deferred call that computes the results; None if it is not deferred.
-        """
+        """Wraps an operator's results as device tensors; marks them where unknown or deferred."""
         tensors, unknown = operands.tensors, operands.unknown
         shared_memory = tensors[0]._memory if plan.view and tensors else None
         operand_by_payload = {id(t._payload): t for t in tensors}
@@ -324,12 +305,6 @@ class Dispatcher:
         """The results of an operator whose shapes depend on contents, which are known.
 
         Large results keep only their shapes.
-
-        Args:
-            operation: the operator on device tensors.
-            known: the operator on their contents.
-            device_operands: the device tensors among the arguments.
-            claim: the device of the results.
         """
         results = self._computed(known)
         shape = payloads.first_shape(results)

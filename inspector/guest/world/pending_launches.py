@@ -235,11 +235,7 @@ def _attach(memory: Memory, operand: MemorySnapshot) -> None:
 
 
 def _allocation(tensor: DeviceTensor, is_written: bool) -> KnownOperand | StridedView:
-    """A tensor's whole allocation, as bytes.
-
-    Raises:
-        UnknownError: its contents cannot be known.
-    """
+    """A tensor's whole allocation, as bytes."""
     memory, payload = tensor._memory, tensor._payload
     nbytes = int(payload.untyped_storage().size())
     allocation = StridedView(memory.recipe, nbytes, torch.uint8, (nbytes,), (1,), 0)

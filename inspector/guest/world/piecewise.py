@@ -96,13 +96,7 @@ def pieces_of(part: StridedView, chain: Chain) -> Piece | None:
 def _operand_pieces(
     operand: KnownOperand | StridedView, like: StridedView, chain: Chain
 ) -> Piece | None:
-    """A function that computes pieces of an elementwise call's operand; None if impossible.
-
-    Args:
-        operand: the operand.
-        like: the call's result, whose shape the operand must have unless it has one element.
-        chain: see `pieces_of`.
-    """
+    """A function that computes pieces of an elementwise call's operand; None if impossible."""
     size = operand.size if isinstance(operand, StridedView) else tuple(operand.tensor.shape)
     if isinstance(operand, KnownOperand):
         if operand.tensor.numel() == 1:

@@ -141,15 +141,7 @@ class Rerunning:
             return None
 
     def _storage(self, recipe: Recipe, until: float) -> Any:
-        """The storage that holds an allocation's contents.
-
-        Args:
-            recipe: how to compute the contents.
-            until: no further step is started after this process CPU time, in seconds.
-
-        Raises:
-            UnknownError: they cannot be computed, or not within the budget.
-        """
+        """The storage that holds an allocation's contents."""
         if recipe.call.storages is not None:
             return recipe.call.storages[recipe.index]
         storages = dict(self._cached)

@@ -97,11 +97,7 @@ def _key(operation: Invocation) -> Any:
 
 
 def _operand(value: Any) -> Any:
-    """The part of a cache key for one argument.
-
-    Raises:
-        TypeError: a tensor's layout is not strided.
-    """
+    """The part of a cache key for one argument."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
             raise TypeError("a layout whose shape is not all there is to know")

@@ -112,14 +112,7 @@ def _record_write(
     operands: Sequence[DeviceTensor],
     recipe: Recipe | None,
 ) -> None:
-    """Records that an operator wrote to a tensor.
-
-    Args:
-        plan: of the operator.
-        tensor: the tensor.
-        operands: the operator's other device tensors.
-        recipe: how to compute the new contents later; None if nothing was deferred.
-    """
+    """Records that an operator wrote to a tensor."""
     memory = tensor._memory
     operand_unknown = any(t._memory.unknown or t._payload.is_meta for t in operands)
     is_deferred = operand_unknown or memory.unknown or tensor._payload.is_meta

@@ -68,11 +68,7 @@ class Ledger(Struct, frozen=True):
         return entries
 
     def _check(self, entry: Saved) -> None:
-        """Checks the types of an entry's fields, and that its target is one that kinspect changes.
-
-        Raises:
-            KinspectError: they are wrong, or it is not.
-        """
+        """Checks the types of an entry's fields, and that kinspect changes its target."""
         change = entry.change
         texts = (change.name, change.kind, change.target, entry.boot)
         if not all(isinstance(text, str) for text in texts):
@@ -85,12 +81,7 @@ class Ledger(Struct, frozen=True):
             raise self._refused(f"it names {change.target}, which kinspect never changes")
 
     def _text(self) -> str:
-        """The file's text, if nobody but the user and root can have written it.
-
-        Raises:
-            OSError: it cannot be read.
-            KinspectError: someone else can have.
-        """
+        """The file's text, if nobody but the user and root can have written it."""
         try:
             handle = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:

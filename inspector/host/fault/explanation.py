@@ -128,14 +128,7 @@ def _missing_notes(report: AgentReport) -> Iterator[str]:
 def _stop(
     waves: Sequence[Wave], excerpt: Excerpt | None, code: CodeObjects, search: _CauseSearch
 ) -> Stop:
-    """Explains the stop of waves at one pc, for the same reasons.
-
-    Args:
-        waves: the waves.
-        excerpt: the report's disassembly around the pc, if it has one.
-        code: the code objects that were loaded.
-        search: how the cause is searched.
-    """
+    """Explains the stop of waves at one pc, for the same reasons."""
     first = waves[0]
     loaded = excerpt.loaded if excerpt and excerpt.loaded else code.loaded_at(first.pc)
     stop = Stop(
@@ -162,14 +155,7 @@ def _stop(
 def _from_excerpt(
     stop: Stop, excerpt: Excerpt | None, code_object: CodeContents | None, load_address: int
 ) -> Stop:
-    """Adds the report's own disassembly to a stop whose code object is missing or not disassembled.
-
-    Args:
-        stop: the stop so far.
-        excerpt: the report's disassembly around the pc, if it has one.
-        code_object: the code object, if it could be read.
-        load_address: address that the code object was loaded at.
-    """
+    """Adds the report's own disassembly to a stop without a disassembled code object."""
     notes: list[str] = []
     if code_object is not None and code_object.images:
         notes.append("no instruction of the code object is at this pc: is it another build's?")
@@ -195,13 +181,7 @@ def _from_excerpt(
 
 
 def _in_code(stop: Stop, place: CodePlace, search: _CauseSearch) -> Stop:
-    """Adds the disassembled code around a stop, and its culprit or suspects.
-
-    Args:
-        stop: the stop so far.
-        place: the instruction at its pc.
-        search: how the cause is searched.
-    """
+    """Adds the disassembled code around a stop, and its culprit or suspects."""
     function, index = place.function, place.index
     neighbours = function.instructions[max(0, index - _LINES_BEFORE) : index + _LINES_AFTER + 1]
     stop = replace(

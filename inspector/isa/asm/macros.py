@@ -177,11 +177,7 @@ class Expander:
         return parts[1] if len(parts) > 1 else ""
 
     def _body(self, directive: str, start: int) -> tuple[tuple[tuple[int, str], ...], bool]:
-        """Takes the lines up to the directive that ends this one, nested ones included.
-
-        Returns:
-            The lines, and whether the ending directive was there.
-        """
+        """Takes the lines up to the directive that ends this one, nested ones included."""
         opening, closing = _ENDS[directive]
         depth = 0
         body: list[tuple[int, str]] = []
@@ -212,15 +208,7 @@ class Expander:
             self._macros[name] = _Macro(formals, body)
 
     def _push(self, lines: Lines, line_of_use: int | None, *, is_macro: bool, number: int) -> None:
-        """Reads these lines next, unless too many bodies are open.
-
-        Args:
-            lines: a body with its parameters filled in, or an included file.
-            line_of_use: the line number that all lines get; None where each keeps its own. Inside
-                a body that has such a number, it is that body's.
-            is_macro: whether it is a macro's body.
-            number: the line where it is used, for the note if it is left out.
-        """
+        """Reads these lines next, unless too many bodies are open."""
         if len(self._stack) > _MAX_NESTING:
             self._omit(
                 "expansion",

@@ -208,11 +208,7 @@ class _AssemblyReader:
         )
 
     def _dotted(self, word: str, line: str, number: int) -> bool:
-        """Acts on a line that begins with a dot and is no directive with a handler.
-
-        Returns:
-            False where the word is a directive that means nothing here.
-        """
+        """Acts on a line that begins with a dot and is no directive with a handler."""
         if word == line and _TEMPORARY.match(word) and word[:-1] not in self._declared:
             if self._function is not None:
                 self._function.labels.setdefault(word[:-1], len(self._function.rows))

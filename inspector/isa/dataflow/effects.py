@@ -316,13 +316,7 @@ def results_and_sources(
 
 
 def _picked(parts: Decoded, number: int, operand: Operand) -> Operand:
-    """The registers of a pair that a packed instruction takes: both, or one of them twice.
-
-    Args:
-        parts: the instruction.
-        number: index of the source among the operands that are read.
-        operand: the source.
-    """
+    """The registers of a pair that a packed instruction takes: both, or one of them twice."""
     if operand.count != 2 or not parts.name.startswith("v_pk_"):
         return operand
     low, high = _packed_choice(parts, number)
@@ -340,13 +334,7 @@ def _packed_choice(parts: Decoded, number: int) -> tuple[int, int]:
 
 
 def _half_read(parts: Decoded, number: int, operand: Operand) -> int | None:
-    """The one half of a source that is read; None for both, or where it is not known.
-
-    Args:
-        parts: the instruction.
-        number: index of the source among the operands that are read.
-        operand: the source.
-    """
+    """The one half of a source that is read; None for both, or where it is not known."""
     if operand.half is not None:
         return operand.half
     if operand.kind != "vgpr" or operand.count != 1:

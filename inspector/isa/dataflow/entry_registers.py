@@ -66,12 +66,7 @@ def first_read(function: Function, effects: Sequence[RegisterEffect], register: 
 def _exposed_reads(
     block: Block, effects: Sequence[RegisterEffect]
 ) -> tuple[list[tuple[int, int]], int]:
-    """What a block reads of the values that registers have when it begins.
-
-    Returns:
-        For each instruction, its index and the registers that it reads and that the block has not
-        written whole before; and the registers that the block writes whole.
-    """
+    """What a block reads of the values that registers have when it begins."""
     reads = []
     low = high = 0  # registers with that half written so far
     for site in range(block.start, block.stop):

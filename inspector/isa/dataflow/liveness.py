@@ -206,13 +206,7 @@ def _ended(effects: Sequence[RegisterEffect], masked: Container[int]) -> list[in
 
 
 def _leaving(function: Function, read: Sequence[int], ended: Sequence[int]) -> list[int]:
-    """The halves that are live at the end of each block.
-
-    Args:
-        function: the code.
-        read: the halves that each instruction reads.
-        ended: those whose old values it ends.
-    """
+    """The halves that are live at the end of each block."""
     blocks = function.blocks
     read_first, replaced = [], []
     for block in blocks:
@@ -235,13 +229,7 @@ def _leaving(function: Function, read: Sequence[int], ended: Sequence[int]) -> l
 
 
 def _arriving(function: Function, defined: Sequence[int], target: ExecutionTarget) -> list[int]:
-    """The registers that may have been written when each block begins.
-
-    Args:
-        function: the code.
-        defined: the registers that each instruction writes.
-        target: the GPU.
-    """
+    """The registers that may have been written when each block begins."""
     blocks = function.blocks
     written = [0] * len(blocks)
     for block in blocks:

@@ -243,13 +243,7 @@ def _without_suffix(mnemonic: str, suffixes: tuple[str, ...]) -> tuple[str, str]
 def _operands_in(
     part: str, accum_offset: int, before: int
 ) -> tuple[tuple[Operand, ...], tuple[tuple[str, str], ...]]:
-    """The operands and modifiers between two commas.
-
-    Args:
-        part: the text.
-        accum_offset: row of the first AGPR.
-        before: 0 where no operand stands in front of it, else 1.
-    """
+    """The operands and modifiers between two commas."""
     operands: list[Operand] = []
     modifiers: list[tuple[str, str]] = []
     for position, token in enumerate(_split(part, " ")):

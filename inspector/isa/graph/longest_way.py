@@ -156,10 +156,6 @@ def _with_guards_passed(function: Function, own: Mapping[int, str]) -> list[Sequ
     """The blocks that follow each one where every check that lanes make is passed by some lane.
 
     Branches that leave a loop or end an iteration stay as they are.
-
-    Args:
-        function: the kernel.
-        own: the innermost loop of each block in one, by id.
     """
     headers = {loop.header for loop in function.loops}
 

@@ -145,16 +145,7 @@ def _unit(
     tables: dict[int, Mapping[int, Abbreviation]],
     budget: DwarfBudget,
 ) -> CompilationUnit | None:
-    """Reads a unit; None for a kind that describes no code.
-
-    Args:
-        cursor: over its contents.
-        start: where it begins in its section.
-        offset_size: bytes of its offsets.
-        sections: of the file.
-        tables: abbreviations that were read already, by offset; it is filled.
-        budget: of the file.
-    """
+    """Reads a unit; None for a kind that describes no code."""
     version = cursor.uint(2)
     if not 2 <= version <= 5:
         raise DwarfError(f"a unit of DWARF version {version}")
@@ -235,15 +226,7 @@ def _add_variable(
     cursor: DwarfCursor,
     context: _UnitContext,
 ) -> None:
-    """Takes the name and the locations of a variable.
-
-    Args:
-        entry: of the variable.
-        offset: of the entry in its unit.
-        variables: takes them.
-        cursor: over the unit.
-        context: the unit.
-    """
+    """Takes the name and the locations of a variable."""
     origin = entry.get(_AT_ABSTRACT_ORIGIN)
     name = _string(entry.get(_AT_NAME), cursor, context)
     variables.names[offset] = name or (origin.number if origin is not None else "")

@@ -181,16 +181,7 @@ class _StepMaker:
         halves: bool,
         wave_size: int | None,
     ) -> None:
-        """Prepares the sets of events.
-
-        Args:
-            events: the events, by id.
-            raised: instruction's index -> event ids.
-            channels: by id.
-            waits_of: the counters that a wait instruction waits for, and their counts.
-            halves: whether a load into half a register leaves the other half alone.
-            wave_size: lanes of a wave.
-        """
+        """Prepares the sets of events."""
         self._halves = halves
         self._raised = raised
         self._events = events

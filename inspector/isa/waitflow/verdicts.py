@@ -266,12 +266,7 @@ _NONE: Final[dict[int, int]] = {}
 
 
 def _moved(raised: dict[int, int], clock: int | None) -> dict[int, int]:
-    """Times before the end of a block, by the clock of the next one.
-
-    Args:
-        raised: times by the block's clock.
-        clock: at its end; None where the events have no order, and no age.
-    """
+    """Times before the end of a block, by the clock of the next one."""
     if clock == 0:
         return raised
     if clock is None:

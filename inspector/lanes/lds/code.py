@@ -145,13 +145,7 @@ class LdsCode:
         return plain
 
     def _carry_out_special(self, group: WaveGroup, site: int, *, known: bool) -> None:
-        """Carries out an instruction that does more than write what it computes.
-
-        Args:
-            group: the waves.
-            site: index of the instruction.
-            known: whether all that it reads is.
-        """
+        """Carries out an instruction that does more than write what it computes."""
         effect, parts, waves = self.effects[site], self.decoded[site], group.waves
         if parts.name in _ONE_LANE and self._one_lane(group, site):
             return
@@ -181,11 +175,7 @@ class LdsCode:
             group.forget(effect.writes)
 
     def _one_lane(self, group: WaveGroup, site: int) -> bool:
-        """Carries out `v_writelane` or `v_readlane`, by which scalars are spilled.
-
-        Returns:
-            False where the number of the lane is not constant: nothing is done then.
-        """
+        """Carries out `v_writelane` or `v_readlane`, by which scalars are spilled."""
         effect, parts, waves = self.effects[site], self.decoded[site], group.waves
         result, source, number = parts.operands[:3]
         if number.integer is None:

@@ -166,12 +166,7 @@ class _Comparison:
         return [mask << shift for mask in masks]
 
     def _masks_of(self, relative: np.ndarray, part: AccessBytes) -> list[int]:
-        """Returns the granules that each wave touches, as sets of bits.
-
-        Args:
-            relative: LDS bytes from a multiple of the granule, int64 [wave, lane].
-            part: sizes and active lanes.
-        """
+        """Returns the granules that each wave touches, as sets of bits."""
         inside = part.where < _LARGEST
         if part.active is not None:
             inside &= part.active
@@ -255,15 +250,7 @@ class _Comparison:
     def _add_race(
         self, reader: LdsAccess, reading: int, writer: LdsAccess, writing: int, granules: int
     ) -> None:
-        """Keeps a race, with the barrier or the wait that should have prevented it.
-
-        Args:
-            reader: the access that reads.
-            reading: its wave.
-            writer: the access that writes.
-            writing: its wave.
-            granules: how many they share.
-        """
+        """Keeps a race, with the barrier or the wait that should have prevented it."""
         first, second = (reader, writer) if reader.number < writer.number else (writer, reader)
         key = (first.site, second.site)
         if key in self._races or first.number == second.number:

@@ -137,13 +137,7 @@ class _Parts(Struct, frozen=True):
     counters_of: Mapping[int, set[int]]
 
     def durations(self, group: DispatchGroup, part: int, *, warm: bool) -> array[int]:
-        """Durations (ns) of a specialisation's dispatches in a part.
-
-        Args:
-            group: the specialisation.
-            part: index of the part.
-            warm: whether those of the warm-ups or those of all others are returned.
-        """
+        """Durations (ns) of a specialisation's dispatches in a part."""
         times = array("q")
         if not self.resolutions[part].usable:
             return times
@@ -186,11 +180,7 @@ def read(recording: Recording, groups: Sequence[DispatchGroup]) -> list[Readings
 
 
 def _folded(counters: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Counter names without the number of their instance, as in `NAME[3]`.
-
-    Returns:
-        The names, and for each recorded name its index in them.
-    """
+    """Counter names without the number of their instance, as in `NAME[3]`."""
     numbers: dict[str, int] = {}
     recorded = set(counters)
     canonical = []
@@ -205,17 +195,7 @@ def _folded(counters: Sequence[str]) -> tuple[list[str], list[int]]:
 def _columns(
     recording: Recording, groups: Sequence[DispatchGroup], canonical: Sequence[int], counters: int
 ) -> Mapping[tuple[int, int, int], _Column]:
-    """Returns the values of all counters, without warm-ups.
-
-    Args:
-        recording: the whole recording.
-        groups: its specialisations.
-        canonical: for each counter of the recording, its index among the folded names.
-        counters: how many folded names there are.
-
-    Returns:
-        (index of the specialisation, part, counter) -> values.
-    """
+    """Returns the values of all counters, without warm-ups."""
     parts = max(len(recording.parts), 1)
     keys = _dispatch_keys(recording, groups, parts, counters)
     values = recording.values
@@ -286,14 +266,7 @@ def _readings_of(
     names: Sequence[str],
     all_parts: _Parts,
 ) -> Readings:
-    """Computes the readings of a specialisation.
-
-    Args:
-        group: the specialisation with its dispatches.
-        columns: (part, counter) -> values.
-        names: the names of the counters.
-        all_parts: the parts of the recording.
-    """
+    """Computes the readings of a specialisation."""
     durations_of_part = {part: all_parts.durations(group, part, warm=False) for part in group.parts}
     warmups_of_part = {part: all_parts.durations(group, part, warm=True) for part in group.parts}
     timed, notes = _timed_parts(group.parts, durations_of_part, all_parts)

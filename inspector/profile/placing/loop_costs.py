@@ -72,14 +72,7 @@ def _metrics(
     measure: Measure | None,
     note: str,
 ) -> Iterable[Metric]:
-    """Sums over some lines.
-
-    Args:
-        lines: the lines.
-        kernel: all lines of the kernel, to take a share of; None where `lines` are all.
-        measure: what the share is of.
-        note: a note for the metrics.
-    """
+    """Sums over some lines."""
     figures = (
         ("measured.hits", "count", sum_known(line.hits for line in lines)),
         ("measured.latency_cycles", "cycles", sum_known(line.latency_cycles for line in lines)),

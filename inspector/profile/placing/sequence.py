@@ -147,9 +147,6 @@ def _filled(
 
     Padding is usually not in the text, so that in a gap it must be the same instruction there; what
     the profiler could not decode may be any instruction.
-
-    Returns:
-        Address -> index of its instruction.
     """
     decided = {address: indices[0] for address, indices in candidates.items() if len(indices) == 1}
     fixed_addresses = sorted({*decided, *unknown})
@@ -189,16 +186,7 @@ def _may_be(
 
 
 def _narrow(addresses: Sequence[int], candidates: list[list[int]]) -> int | None:
-    """Removes the candidates that do not fit those of the neighbouring addresses.
-
-    Args:
-        addresses: ascending.
-        candidates: for each address, the indices of the instructions that it can be, ascending;
-            changed in place.
-
-    Returns:
-        The first address without a candidate; None if each has one.
-    """
+    """Removes the candidates that do not fit those of the neighbouring addresses."""
     for index in range(1, len(candidates)):
         most_between = (addresses[index] - addresses[index - 1]) // _LEAST_BYTES
         neighbours = candidates[index - 1]

@@ -135,15 +135,7 @@ def _static_line(
     measure: Measure | None,
     total: int | None,
 ) -> StaticLine:
-    """Returns a line of the assembly with its cost and the results of static analysis.
-
-    Args:
-        line: number of the line.
-        measured: the measured lines by number.
-        static: the results of static analysis.
-        measure: the measure that lines are compared by.
-        total: the kernel's amount of the measure.
-    """
+    """Returns a line of the assembly with its cost and the results of static analysis."""
     waits = tuple(static.waits.get(line, ()))
     operation, access = static.operations.get(line), static.accesses.get(line)
     awaited = dict.fromkeys(awaited_line for wait in waits for awaited_line in wait.waits_for or ())

@@ -129,14 +129,7 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
 
 
 def _read_trace(name: str, path: Path, files: Sequence[Path], builder: RecordingBuilder) -> None:
-    """Reads the decoded files of a trace.
-
-    Args:
-        name: the trace's name, which usually holds agent and dispatch.
-        path: its folder, or its only file.
-        files: its files, without code objects and raw traces.
-        builder: receives samples or a thread trace.
-    """
+    """Reads the decoded files of a trace."""
     by_name = {file.name: file for file in files}
     stats = next((file for file in files if _STATS.match(file.name)), None)
     names, rows = _rows(by_name.get("code.json"), stats, builder)

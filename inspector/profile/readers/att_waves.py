@@ -162,15 +162,7 @@ def _events(
 
 
 def _engine_spans(engine: int, events: Sequence[Sequence[int]]) -> tuple[list[WaveSpan], int, int]:
-    """Pairs the begins and ends of a shader engine's waves.
-
-    Args:
-        engine: its number.
-        events: (time, CU, SIMD, slot, 1 for a begin and 0 for an end, dispatch), by time.
-
-    Returns:
-        The waves, the most waves on one CU at a time, and how many ends have no begin.
-    """
+    """Pairs the begins and ends of a shader engine's waves."""
     spans: list[WaveSpan] = []
     begins: dict[tuple[int, int, int], int] = {}  # CU, SIMD, slot -> begin of the wave in it
     waves_on_cu: Counter[int] = Counter()
@@ -215,12 +207,7 @@ def _is_event(event: Any) -> bool:
 
 
 def _most_run(dispatches: Any, kernels: Counter[int]) -> str | None:
-    """Returns the name of the kernel that most waves ran; None if it is unknown.
-
-    Args:
-        dispatches: number of a dispatch -> name of its kernel.
-        kernels: number of a dispatch -> how many waves ran it.
-    """
+    """Returns the name of the kernel that most waves ran; None if it is unknown."""
     if not isinstance(dispatches, dict):
         return None
     for number, _ in kernels.most_common():

@@ -128,11 +128,7 @@ class LongReader(Struct):
         self.counters.extend(rows, [numbers[name] for name in names], values)
 
     def _rows_of_block(self, block: RowBlock) -> list[int]:
-        """The dispatch of each row; those that are new are added.
-
-        Raises:
-            ValueError, OverflowError: a row is damaged; nothing was added.
-        """
+        """The dispatch of each row; those that are new are added."""
         # The rows of one dispatch follow each other: only the first of them is parsed.
         processes = self._processes(block)
         is_first = _starts_of_dispatches(block.column("number") or (), processes)
@@ -259,12 +255,7 @@ def _is_same_shape(trace: KernelShape, counted: KernelShape) -> bool:
 
 
 def _starts_of_dispatches(numbers: Sequence[str], processes: Sequence[str]) -> list[bool]:
-    """Tells of each row whether it is of another dispatch than the one before it.
-
-    Args:
-        numbers: dispatch ids.
-        processes: process ids or Guids; none where the file has neither.
-    """
+    """Tells of each row whether it is of another dispatch than the one before it."""
     is_first = [True, *map(ne, numbers[1:], numbers)]
     if processes and len(set(processes)) > 1:
         return list(map(or_, is_first, [True, *map(ne, processes[1:], processes)]))

@@ -218,11 +218,7 @@ class DispatchWriter(Struct):
         return shape_number
 
     def _parse_shape(self, cells: dict[str, str]) -> KernelShape:
-        """Parses the cells of a shape, by column.
-
-        Raises:
-            ValueError, OverflowError: a cell is no number, or the kernel has no name.
-        """
+        """Parses the cells of a shape, by column."""
         name = cells["name"].strip()
         if not name:
             raise DamagedRowError("the kernel has no name")
@@ -256,16 +252,7 @@ class DispatchWriter(Struct):
         )
 
     def _integer(self, row: list[str], name: str, read: Callable[[str], int | None]) -> int | None:
-        """Reads a cell; None where it is empty or the table has no such column.
-
-        Args:
-            row: the cells.
-            name: our name of the column.
-            read: `integer` or `instant`.
-
-        Raises:
-            DamagedRowError: it is no number from 0 to 2**63 - 1.
-        """
+        """Reads a cell; None where it is empty or the table has no such column."""
         column = self.table.columns.get(name)
         if column is None:
             return None
@@ -279,11 +266,7 @@ class DispatchWriter(Struct):
 
 
 def _integers(texts: Sequence[str] | None, count: int) -> array[int]:
-    """Returns a column's integers; `count` times `NONE` if the table has no such column.
-
-    Raises:
-        ValueError, OverflowError: a cell is none, or does not fit 64 bits.
-    """
+    """Returns a column's integers; `count` times `NONE` if the table has no such column."""
     if texts is None:
         return array("q", [NONE]) * count
     if not is_plain("".join(texts)):

@@ -42,11 +42,7 @@ class _UnquotedRun(Struct):
     _well_formed: set[str] = field(default_factory=set)  # uncut texts that were looked at before
 
     def pieces_of(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]] | None:
-        """Takes the picked pieces from the texts of many rows, piece by piece.
-
-        Returns:
-            None if a text is of another form.
-        """
+        """Takes the picked pieces from the texts of many rows, piece by piece."""
         if not self.cells:
             is_between = self.after_quote and self.before_quote
             return () if set(texts) == {"," if is_between else ""} else None

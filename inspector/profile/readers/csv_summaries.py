@@ -31,11 +31,7 @@ def read_stats(table: CsvTable, builder: RecordingBuilder) -> None:
 
 
 def _top_kernel(table: CsvTable, cells: list[str]) -> TopKernel:
-    """A row as a kernel.
-
-    Raises:
-        ValueError, OverflowError: a cell is no number, or calls or total are missing.
-    """
+    """A row as a kernel."""
     columns = table.columns
 
     def number(name: str) -> int | None:

@@ -37,11 +37,7 @@ class _Counted:
         self._budget = budget
 
     def read1(self, size: int, /) -> bytes:
-        """Reads some bytes, at most `size`; none at the end.
-
-        Raises:
-            LimitError: the file has inflated to too many bytes.
-        """
+        """Reads some bytes, at most `size`; none at the end."""
         data = self._inside.read1(size)
         self._budget.take(len(data))
         return data

@@ -104,11 +104,7 @@ def _counted_rows(block: RowBlock) -> Mapping[_SampleCells, int]:
 def _parsed(
     number: str, text: str, comment: str, mask: str, issued: str, reason: str
 ) -> _SampleCells:
-    """Parses the cells of `_CELLS`.
-
-    Raises:
-        ValueError, OverflowError: one is no number.
-    """
+    """Parses the cells of `_CELLS`."""
     lanes = integer(mask)
     return _SampleCells(
         dispatch=integer(number),

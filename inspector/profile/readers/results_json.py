@@ -104,11 +104,7 @@ class _JsonProcess(Struct):
     not_finite: dict[str, int] = field(default_factory=dict)  # counter -> values NaN or infinite
 
     def read(self) -> None:
-        """Reads the process.
-
-        Raises:
-            DamagedError: the text is damaged; what stands before was read.
-        """
+        """Reads the process."""
         damage: DamagedError | None = None
         try:
             for key in self.stream.members():

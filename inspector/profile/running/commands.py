@@ -219,14 +219,7 @@ def _add_filters(
     measurements: Measurements,
     launches: str | None = None,
 ) -> None:
-    """Adds options that choose kernels and launches; notes what the profiler cannot choose.
-
-    Args:
-        options: of the pass.
-        profiler: that runs it.
-        measurements: with the kernels to choose.
-        launches: the launches of each kernel to trace, as `[2]`; None for all.
-    """
+    """Adds options that choose kernels and launches; notes what the profiler cannot choose."""
     if measurements.kernel is not None:
         if profiler.has("--kernel-include-regex"):
             # One word with the option: the expression may begin with a dash.

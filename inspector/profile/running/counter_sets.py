@@ -70,11 +70,7 @@ def groups(words: Sequence[str], arch: str) -> tuple[CounterGroup, ...]:
 
 
 def _of_set(name: str, row: Mapping[str, Any], arch: str) -> list[CounterGroup]:
-    """Returns the groups of a set that the target has, each with the clock counter.
-
-    Raises:
-        KinspectError: the target has none of them.
-    """
+    """Returns the groups of a set that the target has, each with the clock counter."""
     existing = counters.known(arch)
     clock_counter = clock(arch)
     existing_groups = []
@@ -109,11 +105,7 @@ def _existing(text: str, existing: Collection[str]) -> list[str]:
 
 
 def _of_name(name: str, arch: str) -> CounterGroup:
-    """Returns a group of one counter.
-
-    Raises:
-        KinspectError: the target has no such counter.
-    """
+    """Returns a group of one counter."""
     bare = re.sub(r"\[.*\]$|:.*$", "", name)
     if bare in counters.known(arch) or (
         counters.is_guessed(arch) and counters.block_of(bare) is not None

@@ -133,11 +133,7 @@ def _started(
     own_group: bool,
     stack: ExitStack,
 ) -> subprocess.Popen[bytes]:
-    """Starts a command line whose error output goes to `errors`, as long as `stack` is open.
-
-    Raises:
-        OSError: it cannot be started; `errors` is closed then.
-    """
+    """Starts a command line whose error output goes to `errors`, as long as `stack` is open."""
     try:
         return stack.enter_context(
             supervised(argv, environment, stderr=errors.inlet, own_group=own_group)

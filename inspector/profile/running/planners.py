@@ -61,16 +61,7 @@ def _trace_and_counters(
     trace: tuple[str, ...],
     expects: str,
 ) -> tuple[PlannedPass, ...]:
-    """A trace and the passes of counters, each with a file that names its counters.
-
-    Args:
-        profiler: the profiler that was found.
-        measurements: what is to be measured.
-        run: the run's folder.
-        argv: makes the command line from a pass's folder and its arguments.
-        trace: the arguments that request a trace.
-        expects: how the names of the output files end.
-    """
+    """A trace and the passes of counters, each with a file that names its counters."""
     _refuse_lines(profiler, measurements)
     passes = []
     for number, names in enumerate(((), *measurements.counters)):

@@ -141,11 +141,7 @@ def prepare(request: ProfileRequest, *, dry: bool = False) -> Prepared:
 def _trace_options(
     request: ProfileRequest, profiler: installed.Profiler, dry: bool
 ) -> tuple[Att, list[str]]:
-    """Returns the options of a thread trace with the decoder's folder, and notes.
-
-    Raises:
-        KinspectError: there is no decoder, and the run is not `dry`.
-    """
+    """Returns the options of a thread trace with the decoder's folder, and notes."""
     options = request.att_options
     try:
         library = installed.find_decoder(profiler, options.library)
@@ -157,11 +153,7 @@ def _trace_options(
 
 
 def _counters_of_passes(request: ProfileRequest, arch: str | None) -> tuple[tuple[str, ...], ...]:
-    """Divides the requested counters into passes that the hardware can count.
-
-    Raises:
-        KinspectError: an unknown counter, or one that does not fit in a pass.
-    """
+    """Divides the requested counters into passes that the hardware can count."""
     if not request.counters:
         return ()
     assert arch is not None
@@ -189,11 +181,7 @@ def lay_out(prepared: Prepared, run: Path) -> ProfilePlan:
 
 
 def _arch(request: ProfileRequest, profiler: installed.Profiler) -> str | None:
-    """Returns the GPU's arch, as requested or found; None if unknown and not needed.
-
-    Raises:
-        KinspectError: an unknown arch, or it is needed and no GPU states it.
-    """
+    """Returns the GPU's arch, as requested or found; None if unknown and not needed."""
     if request.arch is not None:
         machines.load(request.arch)  # a wrong name is refused before anything runs
         return base_arch(request.arch)

@@ -149,13 +149,7 @@ class BlameWalk:
         return name
 
     def _step(self, name: str, lacks: Callable[[str], bool]) -> tuple[str | None, TtgirOp | None]:
-        """Visits a value, and returns where to go on from there.
-
-        Returns:
-            A source of a carried or merged value that lacks the fact, None without one; and the
-            operation that computes the value. Where both are None, the walk ends at the value: it
-            was visited before, too many were, or no operation or none but control flow makes it.
-        """
+        """Visits a value, and returns where to go on from there."""
         graph = self.axes.graph
         source = self._source(name, lacks)
         may_follow = name not in self._visited and len(self._visited) <= _MOST_VALUES

@@ -211,13 +211,7 @@ def _edits(a: Sequence[str], b: Sequence[str]) -> Iterable[tuple[str, int, int, 
 
 
 def _sign(text: str, budget: Counter[str], sign: Sign) -> Sign:
-    """`sign` while the budget of a text lasts; "~" for those that both sides have elsewhere.
-
-    Args:
-        text: the instruction without registers.
-        budget: text -> how many more of it this side has; lowered by the call.
-        sign: the sign of an instruction that only this side has.
-    """
+    """`sign` while the budget of a text lasts; "~" for those that both sides have elsewhere."""
     if budget[text] > 0:
         budget[text] -= 1
         return sign

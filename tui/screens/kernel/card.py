@@ -101,13 +101,7 @@ def _savings(report: KernelReport, *, in_full: bool) -> Iterator[CardFact]:
 def _spilled_values(
     report: KernelReport, loop: LoopReport | None, limit: int | None
 ) -> list[CardFact]:
-    """What the spills of a loop, or of the kernel, hold: most traffic in hot loops first.
-
-    Args:
-        report: the kernel's.
-        loop: the loop; None for the whole kernel.
-        limit: the number of values; None for all.
-    """
+    """What the spills of a loop, or of the kernel, hold: most traffic in hot loops first."""
     values = [v for v in report.spilled_values if loop is None or loop.id in v.loops]
     if loop is not None:
         values.sort(key=lambda value: -registers_view.traffic_in(value, loop.id))

@@ -127,14 +127,7 @@ def _state(state: str, sets: KernelSets) -> LeafTest:
 
 
 def _condition(name: str, sign: str, typed: str, *, term: str) -> LeafTest:
-    """The test of a condition on a figure, constexpr, option or metric.
-
-    Args:
-        name: of a column or of a setting.
-        sign: the comparison, a key of `_COMPARE`.
-        typed: the value; empty while it is still being typed, which matches every row.
-        term: the condition as typed.
-    """
+    """The test of a condition on a figure, constexpr, option or metric."""
     column = ALIASES.get(name.lower(), name.lower())
     compare = _COMPARE[sign]
     if typed == "":

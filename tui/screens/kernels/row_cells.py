@@ -136,16 +136,7 @@ def _cell(
     bars: int,
     comparable: bool,
 ) -> tuple[Piece, ...]:
-    """A cell of a kernel's row.
-
-    Args:
-        column: the column.
-        entry: the kernel.
-        value: its figure.
-        former: its figure in the previous run.
-        bars: cells of a bar.
-        comparable: whether there is a previous run to compare with.
-    """
+    """A cell of a kernel's row."""
     arrow = _arrow(column, value, former) if comparable else (" ", "")
     if column.draw is not None:
         return (*column.draw(entry), arrow)
@@ -166,13 +157,7 @@ def _cell(
 def _span_cell(
     column: KernelColumn, entries: Sequence[SessionKernel], values: Sequence[Value]
 ) -> tuple[Piece, ...]:
-    """A cell of a folded row: the best and the worst figure of its kernels.
-
-    Args:
-        column: the column.
-        entries: the kernels.
-        values: their figures.
-    """
+    """A cell of a folded row: the best and the worst figure of its kernels."""
     present = [value for value in values if value is not None]
     if not present:
         return ((UNKNOWN, "dim"), (" ", ""))

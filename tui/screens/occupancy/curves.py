@@ -109,14 +109,7 @@ def _steps(
     present: float | None,
     max_waves: int,
 ) -> StepFunction:
-    """The curve of a resource, with the present position and the next better step.
-
-    Args:
-        axis: the amounts of the resource.
-        waves_at: the waves/EU for an amount.
-        present: the present waves/EU; None if unknown.
-        max_waves: the most waves/EU there can be.
-    """
+    """The curve of a resource, with the present position and the next better step."""
     points = falling(waves_at, axis.last, axis.grain)
     position = axis.position
     if not points:

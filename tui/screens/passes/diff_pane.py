@@ -124,17 +124,7 @@ class DiffPane(Vertical):
         text: Callable[[], Text],
         marked: Sequence[int] = (),
     ) -> bool:
-        """Shows a text unless it is already shown, so that its cursor stays.
-
-        Args:
-            title: above it.
-            content_key: identifies the text.
-            text: makes the text.
-            marked: the lines to show: the cursor goes to the first, hunks without any are folded.
-
-        Returns:
-            Whether the text is new.
-        """
+        """Shows a text unless it is already shown, so that its cursor stays."""
         self.query_one("#title", Static).update(title, layout=False)
         if self._drawn == content_key:
             return False

@@ -97,11 +97,7 @@ class Compile:
         return self._ready
 
     def _load(self) -> None:
-        """Imports and patches torch's compiler.
-
-        Raises:
-            AttributeError, ImportError, RuntimeError: this torch is built differently.
-        """
+        """Imports and patches torch's compiler."""
         from .attention import Attention
         from .casting import GraphAutocast
         from .fakes import Fakes

@@ -158,17 +158,7 @@ class Generating:
     def _compile_inner(
         self, function_name: str, graph: Any, inputs: Sequence[Any], kwargs: dict[str, Any]
     ) -> Any:
-        """Generates the code of a lowered graph, with each choice of kernels where it is tuned.
-
-        Args:
-            function_name: the traced function, for failures.
-            graph: the forward or backward graph of AOTAutograd.
-            inputs: its fake inputs.
-            kwargs: further arguments of `compile_fx_inner`.
-
-        Returns:
-            The function that runs the graph itself.
-        """
+        """Generates the code of a lowered graph, with each choice of kernels where it is tuned."""
         is_tuned = self._config.max_autotune or self._config.max_autotune_gemm
         untouched = copy.deepcopy(graph) if is_tuned else None
         self._choosing.begin(0)
@@ -196,11 +186,7 @@ class Generating:
                 self._on_failure(function_name, failure)
 
     def _record_and_stop(self, lowering: Any) -> Any:
-        """Records the code of a graph.
-
-        Raises:
-            _StopError: always, so that the code is not compiled.
-        """
+        """Records the code of a graph."""
         code = lowering.codegen()[0]
         text = getattr(code, "value", code)
         self._recorded.append(_KERNEL_PATH.sub("", text))

@@ -75,11 +75,7 @@ class Helion:
         return Cache
 
     def _autotune(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """An autotuner that launches configurations, spread over their values, and picks the first.
-
-        Args:
-            original: Helion's own method, whose name and docstring it gets.
-        """
+        """An autotuner that launches configurations, spread over their values; picks the first."""
 
         @functools.wraps(original)
         def autotune(bound: Any, args: Sequence[Any], **options: Any) -> Any:
