@@ -95,7 +95,7 @@ def products() -> dict[tuple[str, str], KernelReport]:
         ("unaligned", "global_load", 16, "divisibility", "x is not known to be aligned", "view"),
         ("told_of_argument", "global_load", 16, "divisibility", "K is not known", "K // 16 * 16"),
         ("counted_parts", "global_load", 16, "divisibility",
-         "size_of_part is not known to be divisible by 8", "size_of_part // 8 * 8"),
+         "size_of_part = size // parts is not known to be divisible by 8", "size_of_part // 8 * 8"),
         ("few_elements", "global_load", 32, "tile", "only 1 element of 32 bits", "num_warps"),
         ("small_type", "global_load", 32, "dtype", "4 elements of 8 bits", "larger block"),
         ("transposed", "global_store", 128, None, "", ""),
@@ -129,7 +129,7 @@ def test_neighbours_that_count_down_get_no_hint_that_would_be_false(run: Report)
     [
         ("compared", "mask", "partner is not known to be divisible by"),
         ("windows", "divisibility", "they move by 1 from iteration to iteration"),
-        ("place_in_page", "divisibility", "first is not known to be divisible by 8"),
+        ("place_in_page", "divisibility", "first = program_id(x) % page is not known"),
     ],
 )
 def test_what_takes_every_number_gets_no_hint_to_round_it(

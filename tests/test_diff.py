@@ -395,6 +395,24 @@ def test_narrower_loads_are_a_regression_unless_next_to_nothing() -> None:
     assert compared(wide(96), wide(91)).verdict == "neutral"
 
 
+def test_copies_into_lds_are_wide_where_the_target_has_no_wider_ones() -> None:
+    plain = {"global_load": 8, "vector_bits.global_load.mean": 128.0}
+    written = {"lds_write": 8, "vector_bits.lds_write.mean": 128.0}
+    dwords = {"lds_direct": 32, "vector_bits.lds_direct.mean": 32.0}
+    through_registers = kernel(loop(**plain, **written))
+    copied = kernel(loop(global_load=0, lds_write=0, **dwords, **{"vectorized.lds_direct": 1.0}))
+    for pair in (compared(through_registers, copied), compared(copied, through_registers)):
+        for name in ("vector_bits.global_load.mean", "vector_bits.lds_write.mean"):
+            found = change(pair, name)
+            assert found.judgement == "neutral"
+            assert "as wide as the target can" in found.figures
+    narrow = kernel(loop(global_load=0, lds_write=0, **dwords, **{"vectorized.lds_direct": 0.0}))
+    pair = compared(through_registers, narrow)
+    assert change(pair, "vector_bits.global_load.mean").judgement == "regression"
+    halves = kernel(loop(**{**plain, "vector_bits.global_load.mean": 16.0}))
+    assert change(compared(halves, copied), "vector_bits.global_load.mean").judgement != "neutral"
+
+
 def test_more_full_waits_are_said_and_do_not_decide() -> None:
     pair = compared(kernel(loop()), kernel(loop(full_wait=9)))
     assert pair.verdict == "neutral"

@@ -361,13 +361,14 @@ def test_every_name_has_a_value_where_the_model_has_one(scope: str) -> None:
                 waits_for=(110,),
                 slack=7,
                 slack_cycles=64,
-            )
+            ),
+            WaitOp(line=112, counter="vmcnt", n=0, loop="L0", source=None, verdict="missing"),
         ],
         [access((110,), mask=1)],
     )
     counts = ("matches", "wider")  # for messages alone
     names = [s.name for s in ENGINE_VALUES if s.scope == scope and s.name not in counts]
-    assert len(names) == {"instruction": 23, "wait": 9}[scope]
+    assert len(names) == {"instruction": 23, "wait": 10}[scope]
     for name in names:
         rules = pack(scope=scope, require=f"{name} is none", message="known")
         assert one(evaluate(rules, report)).message == "known", name

@@ -44,3 +44,16 @@ def test_different_addresses_are_counted(
     assert (value["loads"], value["name"]) == (1, "scale")
     assert (value["elements"], value["distinct"]) == (rows * columns, len(addresses))
     assert value["shape"] == f"{rows}x{columns}"
+
+
+def test_packed_numbers_share_their_bytes(kernels: dict[str, KernelReport]) -> None:
+    """Rows lie further apart than a tile of bytes is long."""
+    value = value_of(kernels["nibbles"], "loads.alike")
+    addresses = {(row, k // 2) for row in range(16) for k in range(128)}
+    assert (value["elements"], value["distinct"], value["packed"]) == (16 * 128, len(addresses), 2)
+    assert value["name"] == "pair"
+    assert value_of(kernels["nibbles_once"], "loads.alike") == {"loads": 0}
+    (each, once) = (kernels[name].loops[0].metrics for name in ("nibbles", "nibbles_once"))
+    loads = [int(str(loop["count.global_load"].value)) for loop in (each, once)]
+    assert loads[0] >= 3 * loads[1]  # the cure, compiled
+    assert value_of(kernels["one_group"], "loads.alike")["packed"] is None

@@ -91,6 +91,7 @@ _WAIT = _specs(
     ("wait.verdict", "name", "derived", "What it is there for"),
     ("wait.n", "operations", "compiler", "How many operations it leaves outstanding"),
     ("wait.could_be", "operations", "derived", "The largest n that would do, if over-strict"),
+    ("wait.without", "name", "derived", "What may go wrong without it, if missing"),
     ("wait.slack", "instructions", "derived", "Instructions since the youngest it waits for"),
     ("wait.slack_cycles", "cycles", "derived", "Matrix cycles among them"),
     ("wait.full", "bool", "derived", "Whether it waits for everything: n is 0"),

@@ -118,7 +118,7 @@ class Subjects:
                 continue
             place = Place(wait.line, f"{wait.counter}({wait.n})", wait.source)
             key = (
-                *(wait.loop, wait.counter, wait.n, wait.verdict),
+                *(wait.loop, wait.counter, wait.n, wait.verdict, wait.read_at),
                 *(wait.could_be, wait.slack, wait.slack_cycles),
             )
             if key in by_kind:
@@ -183,6 +183,7 @@ class Subjects:
             "wait.verdict": wait.verdict,
             "wait.n": wait.n,
             "wait.could_be": wait.could_be,
+            "wait.without": _without(wait),
             "wait.slack": wait.slack,
             "wait.slack_cycles": wait.slack_cycles,
             "wait.full": wait.n == 0,
@@ -229,6 +230,19 @@ def _access_values(access: Access) -> dict[str, MetricValue]:
         "access.divisibility": access.divisibility,
         "access.instructions": len(access.lines),
     }
+
+
+def _without(wait: WaitOp) -> str | None:
+    """What may go wrong without a missing wait."""
+    if wait.verdict != "missing":
+        return None
+    if wait.read_at is None:
+        return "a register is used while a memory operation that writes it may be outstanding"
+    stores = ", ".join(map(str, wait.waits_for or ()))
+    return (
+        f"the store in line {stores} may be outstanding at a barrier, and another wave reads its"
+        f" bytes in line {wait.read_at}"
+    )
 
 
 def _wait_rank(wait: WaitOp) -> tuple[float, ...]:

@@ -15,7 +15,7 @@ from ..ttgir.axes.spelling import spelled
 from ..ttgir.axes.starts import unaligned_start
 from ..ttgir.axes.tiles import Tile
 from ..ttgir.axes.widths import WidthLimits
-from .reasons import ALIGNED, Noted, Reason, count, line_of, name_of, noted
+from .reasons import ALIGNED, Noted, Reason, count, line_of, name_of, named_division, noted
 
 FEW = ALIGNED // 2
 _REMAINDERS = frozenset(("arith.remsi", "arith.remui"))
@@ -174,8 +174,9 @@ def _indivisible(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, 
         return f"the addresses are shifted by {name}{line_of(blame)}", ""
     if blame.kind in ("program", "range"):
         return f"{name} is not divisible by {need}{line_of(blame)}", ""
+    made = named_division(axes, blame, tile.op.loc)
     return (
-        f"{name} is not known to be divisible by {need}{line_of(blame)}",
+        f"{name}{made and f' = {made}'} is not known to be divisible by {need}{line_of(blame)}",
         ""
         if _differs(axes, blame)
         else f"Where it always is, compute with {name} // {need} * {need}.",

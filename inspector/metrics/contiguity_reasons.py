@@ -13,7 +13,17 @@ from ..ttgir.axes.starts import shift_of
 from ..ttgir.axes.tiles import Tile
 from ..ttgir.axes.widths import WIDEST_BITS, WidthLimits, distinct_addresses
 from .alignment_reasons import loaded_start_width, with_alignment, with_mask
-from .reasons import ALIGNED, Noted, Reason, count, is_store, line_of, name_of, noted
+from .reasons import (
+    ALIGNED,
+    Noted,
+    Reason,
+    count,
+    is_store,
+    line_of,
+    name_of,
+    named_division,
+    noted,
+)
 
 
 def explain_contiguity(tile: Tile, limits: WidthLimits, axes: Axes, need: int) -> Reason:
@@ -36,6 +46,11 @@ def explain_contiguity(tile: Tile, limits: WidthLimits, axes: Axes, need: int) -
         if blame.kind == "factor" and argument is not None and argument.value == 0:
             return _expanded(name, limits)
         text, fix, widest = explain(name, blame, tile, limits, need)
+        made = named_division(axes, blame, loc) if blame.kind == "factor" else ""
+        if made and text.startswith(f"{name} "):
+            text = f"{name} = {made}{line_of(blame)}{text.removeprefix(name)}"
+        elif made and blame.factor is None:
+            text = f"{text}, which is {made}{line_of(blame)}"
         if explain is _factor and blame.constant is None and not is_argument(axes, blame.value):
             fix = _of_computed(name, fix)
         if explain is _factor and blame.constant is None and argument is not None:

@@ -37,7 +37,7 @@ class _Followed:
 
     @cached_property
     def sync(self) -> Synchronisation:
-        return synchronisation(self._launched)
+        return synchronisation(self._launched, lambda: self.places)
 
     @cached_property
     def _touched(self) -> lanes.KernelLanes:

@@ -9,7 +9,8 @@ cycles. The kinds go by mnemonic alone: an integer kernel's own arithmetic count
 
 `vectorized.<class>` is the share of accesses at the widest form, 128 bits per lane for global, LDS
 and scratch memory on every supported target (ISA documents: `*_dwordx4`, `ds_*_b128`; LDS reads of
-two addresses count as the sum of both).
+two addresses count as the sum of both). A copy past the registers into LDS moves 32 bits at most
+but on a few targets.
 """
 
 from __future__ import annotations
@@ -170,6 +171,10 @@ def kind_of(inst: Instruction) -> str | None:
 WIDEST_BITS = 128
 NARROW_BITS = 32
 """Width of an LDS bank and of a register; narrower accesses take as long."""
+_WIDE_COPIES = frozenset(("gfx950", "gfx1250"))
+"""Targets that copy 128 bits per lane past the registers into LDS (LLVM 22: ldsdir96/128 of gfx950,
+`global_load_async_to_lds_b128`); on others it is a dword."""
+_NARROW_COPY = 32
 
 WIDTH_SPECS = (
     MetricSpec("bytes.*", "bytes/lane", "derived", "both", "Bytes that one lane moves"),
@@ -179,9 +184,7 @@ WIDTH_SPECS = (
     MetricSpec(
         "narrow.*", "count", "derived", "both", "Accesses that move less than 32 bits per lane"
     ),
-    MetricSpec(
-        "vectorized.*", "ratio", "derived", "both", "Share of accesses that move 128 bits per lane"
-    ),
+    MetricSpec("vectorized.*", "ratio", "derived", "both", "Share of accesses at the widest form"),
 )
 
 
@@ -203,5 +206,8 @@ def access_widths(subject: Subject, region: Tally) -> Iterator[Metric]:
         yield Metric(f"vector_bits.{cls}.mean", mean, "bits/lane", "derived")
         narrow = sum(bits < NARROW_BITS for bits in widths)
         yield Metric(f"narrow.{cls}", narrow, "count", "derived")
-        share = round(sum(w >= WIDEST_BITS for w in widths) / len(accesses), 4)
+        widest = WIDEST_BITS
+        if cls == "lds_direct" and subject.machine is not None:
+            widest = WIDEST_BITS if subject.machine.arch in _WIDE_COPIES else _NARROW_COPY
+        share = round(sum(w >= widest for w in widths) / len(accesses), 4)
         yield Metric(f"vectorized.{cls}", share, "ratio", "derived")

@@ -25,7 +25,10 @@ SPECS: Final = (
         "the mask of a causal attention or of a sequence's end: how many `tiles`, the comparisons "
         "and selections among the vector `instructions` that they take, `at` the line of the "
         "first, `split`: whether another loop multiplies "
-        "tiles of these shapes without a mask",
+        "tiles of these shapes without a mask; of some programs of the launch `iterations`, and in "
+        "how many of them (`idle`) the mask takes no score, None where that is not known; `part`: "
+        "of the loop's vector instructions those of the masks, or of the idle iterations if these "
+        "are more",
     ),
 )
 
@@ -51,7 +54,7 @@ def loop_metrics(
         loop.id: {
             _MASKS: Metric(
                 _MASKS,
-                None if note else _value(tile_at, instructions_of[loop.id]),
+                None if note else _value(subject, tile_at, instructions_of[loop.id]),
                 "mapping",
                 "derived",
                 note,
@@ -61,7 +64,9 @@ def loop_metrics(
     }
 
 
-def _value(tile_at: Mapping[Place, MaskedTile], code: Sequence[Instruction]) -> dict[str, Scalar]:
+def _value(
+    subject: Subject, tile_at: Mapping[Place, MaskedTile], code: Sequence[Instruction]
+) -> dict[str, Scalar]:
     """The metric of one loop's own code."""
     instructions = 0
     tiles: list[MaskedTile] = []
@@ -72,13 +77,31 @@ def _value(tile_at: Mapping[Place, MaskedTile], code: Sequence[Instruction]) -> 
                 instructions += 1
                 if tile not in tiles:
                     tiles.append(tile)
+    idle = _idle(subject, tiles)
+    valu = sum(inst.cls in VALU_CLASSES for inst in code)
+    parts = [instructions / valu if valu else 0.0]
+    if idle is not None:
+        parts.append(idle[0] / idle[1])
     first: TtgirOp | None = min((t.op for t in tiles), key=lambda op: op.index, default=None)
     return {
         "tiles": len(tiles),
         "instructions": instructions,
         "at": op_line(first),
         "split": any(tile.is_split for tile in tiles),
+        "idle": idle[0] if idle is not None else None,
+        "iterations": idle[1] if idle is not None else None,
+        "part": round(max(parts), 4),
     }
+
+
+def _idle(subject: Subject, tiles: Sequence[MaskedTile]) -> tuple[int, int] | None:
+    """Iterations of the launch in which masks take no score, and all of them."""
+    grid, module = subject.facts.grid, subject.ttgir
+    if not tiles or not grid or module is None or len({tile.loop for tile in tiles}) != 1:
+        return None
+    from ..ttgir.masked_iterations import wholly_masked
+
+    return wholly_masked(module, tiles, subject.facts.values or {}, grid)
 
 
 def _is_step(inst: Instruction) -> bool:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from ..model import SourceLoc
 from ..ttgir.axes.analysis import Axes, is_argument
 from ..ttgir.axes.cause import Blame
-from ..ttgir.axes.spelling import argument_name, spelled
+from ..ttgir.axes.spelling import argument_name, spelled, spelled_division
 from ..ttgir.axes.tiles import Tile
 
 ALIGNED = 16
@@ -48,6 +48,12 @@ def is_store(tile: Tile) -> bool:
 def name_of(axes: Axes, blame: Blame, access_loc: SourceLoc | None) -> str:
     """The value at fault, in the terms of the source."""
     return spelled(axes, blame.value, access_loc)
+
+
+def named_division(axes: Axes, blame: Blame, access_loc: SourceLoc | None) -> str:
+    """The division or remainder that makes the value at fault; empty without one, or a name."""
+    made = spelled_division(axes, blame.value, access_loc)
+    return "" if made == name_of(axes, blame, access_loc) else made
 
 
 class Noted(Struct, frozen=True):

@@ -1,14 +1,16 @@
 """Loads of a Triton kernel that bring the same elements more than once.
 
 Lanes along a dimension of a tile can have the same address, as where a scale holds for a group of K
-that is as long as the tile.
+that is as long as the tile, or where `p + k // 2` loads a byte for each of its two 4-bit numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import gcd, prod
 from typing import Final
+
+from msgspec import Struct
 
 from ..model import Metric, MetricSpec, Scalar, TtgirModule, TtgirOp, TtgirType
 from .subject import Subject, op_line, variable_name
@@ -21,25 +23,39 @@ SPECS = (
         "mapping",
         "derived",
         "kernel",
-        "Loads in loops of tiles whose elements along a dimension have the same address: how many "
-        "`loads`; of the one with most copies its `elements`, the `distinct` addresses, the tile's "
-        "`shape`, `name` of the value, `at` which line, and `staged`: "
-        "bytes that its tile takes in LDS, None where it does not pass through it",
+        "Loads of tiles whose elements along a dimension have the same address, in loops or of "
+        "packed numbers: how many `loads`; of the one with most copies its `elements`, the "
+        "`distinct` addresses, the tile's `shape`, `name` of the value, `at` which line, `staged`: "
+        "bytes that its tile takes in LDS, None where it does not pass through it; `packed`: how "
+        "many neighbours take their bits from one address by shifts, None where none do",
     ),
 )
+
+_RIGHT_SHIFTS: Final = frozenset(("arith.shrsi", "arith.shrui"))
+_MOST_PACKED: Final = 32
 
 
 def compute(subject: Subject) -> Iterator[Metric]:
     """The metric of `SPECS`."""
-    from ..ttgir.queries import LOOPS  # only Triton kernels need it
-
     module = subject.ttgir
     if module is None:
         yield Metric(_ALIKE, None, "mapping", "derived", "needs the kernel's TTGIR")
-    elif not any(op.name in LOOPS for op in module.ops):
-        yield Metric(_ALIKE, None, "mapping", "derived", "no loop")
     else:
         yield Metric(_ALIKE, _alike(module), "mapping", "derived")
+
+
+class _Load(Struct, frozen=True):
+    """A load in a loop, with the addresses that its tile has along each dimension."""
+
+    op: TtgirOp
+    kind: TtgirType
+    distinct: tuple[int, ...]
+    packed: int | None
+
+    @property
+    def copies(self) -> float:
+        """Elements for each distinct address."""
+        return prod(self.kind.shape) / prod(self.distinct)
 
 
 def _alike(module: TtgirModule) -> dict[str, Scalar]:
@@ -51,38 +67,74 @@ def _alike(module: TtgirModule) -> dict[str, Scalar]:
     from ..ttgir.axes.tiles import needed_values, tile_of
     from ..ttgir.conversions import tile_bytes
 
-    repeating: list[tuple[TtgirOp, TtgirType, int]] = []
-    """Loads in loops, their tiles and how many addresses these have."""
+    repeating: list[_Load] = []
+    shifted: frozenset[int] | None = None
     for graph in functions(module):
         tiles = [
             tile
             for op in graph.ops
-            if queries.loop_above(op, module) is not None
-            and (tile := tile_of(op)) is not None
+            if (tile := tile_of(op)) is not None
             and tile.cls in ("global_load", "lds_direct")
             and tile.addresses is not None
         ]
         facts_of = analyze(graph, needed_values(tiles)).facts if tiles else {}
         for tile in tiles:
-            facts, shape = facts_of.get(tile.addresses or ""), tile.tensor_type.shape
+            facts = facts_of.get(tile.addresses or "")
+            shape = tile.tensor_type.shape
             if facts is None or len(facts.constancy) != len(shape):
                 continue
-            runs = zip(shape, facts.constancy, strict=True)
-            distinct = prod(size // gcd(size, run) for size, run in runs)
-            if distinct < prod(shape):
-                repeating.append((tile.op, tile.tensor_type, distinct))
-    value: dict[str, Scalar] = {"loads": len({op.loc or op.line for op, _, _ in repeating})}
-    if repeating:
-        op, tile_type, distinct = max(repeating, key=lambda load: prod(load[1].shape) / load[2])
+            distinct = tuple(
+                size // gcd(size, run) for size, run in zip(shape, facts.constancy, strict=True)
+            )
+            if prod(distinct) == prod(shape):
+                continue
+            if shifted is None:
+                shifted = _shifted_loads(module)
+            packed = None
+            if tile.op.index in shifted and tile.tensor_type.element.startswith("i"):
+                packed = _packed(shape, distinct)
+            if packed or queries.loop_above(tile.op, module) is not None:
+                repeating.append(_Load(tile.op, tile.tensor_type, distinct, packed))
+    worst = max(repeating, key=lambda load: load.copies, default=None)
+    value: dict[str, Scalar] = {"loads": len({load.op.loc or load.op.line for load in repeating})}
+    if worst is not None:
+        shape = worst.kind.shape
         value |= {
-            "elements": prod(tile_type.shape),
-            "distinct": distinct,
-            "shape": "x".join(map(str, tile_type.shape)),
-            "name": variable_name(op.results[0]) if op.results else None,
-            "at": op_line(op),
-            "staged": tile_bytes(tile_type) if _is_staged(module, op) else None,
+            "elements": prod(shape),
+            "distinct": prod(worst.distinct),
+            "shape": "x".join(map(str, shape)),
+            "name": variable_name(worst.op.results[0]) if worst.op.results else None,
+            "at": op_line(worst.op),
+            "staged": tile_bytes(worst.kind) if _is_staged(module, worst.op) else None,
+            "packed": worst.packed,
         }
     return value
+
+
+def _packed(shape: Sequence[int], distinct: Sequence[int]) -> int | None:
+    """How many neighbours along a dimension have one address, where they can be parts of a word."""
+    runs = [size // different for size, different in zip(shape, distinct, strict=True)]
+    return next((run for run in runs if 1 < run <= _MOST_PACKED), None)
+
+
+def _shifted_loads(module: TtgirModule) -> frozenset[int]:
+    """Indices of the loads from whose values bits are taken by shifts to the right."""
+    from ..ttgir.flow import flow_of, values_behind
+    from ..ttgir.queries import LOADS, LOADS_TO_LDS, LOCAL_ALLOCATIONS, LOCAL_STORE
+
+    flow, ends = flow_of(module), LOADS | LOADS_TO_LDS
+
+    def behind(values: Iterable[int]) -> set[int]:
+        return {op.index for _, op in values_behind(flow, values, ends) if op is not None}
+
+    makers = behind(flow.operands[op.index][0] for op in module.ops if op.name in _RIGHT_SHIFTS)
+    buffers = {index for index in makers if module.ops[index].name in LOCAL_ALLOCATIONS}
+    for op in module.ops if buffers else ():
+        if op.name in LOCAL_STORE or op.name in LOADS_TO_LDS:
+            stored = behind(flow.operands[op.index])
+            if not stored.isdisjoint(buffers):
+                makers |= stored | {op.index}
+    return frozenset(index for index in makers if module.ops[index].name in ends)
 
 
 def _is_staged(module: TtgirModule, load: TtgirOp) -> bool:

@@ -5,25 +5,31 @@ Computed once for a kernel: the report lists the waits, and the metrics count th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from ..isa.graph.cfg import innermost_loops
 from ..isa.waitflow.slack import slacks
 from ..isa.waitflow.steps import steps_of
+from ..isa.waitflow.unwaited_stores import UnwaitedStore
 from ..isa.waitflow.verdicts import Verdicts, judge
 from ..machines import matrix_cycles
 from ..model import Function, Instruction, Machine, WaitOp
-from .subject import MATRIX_CLASSES, KernelCode, Synchronisation, wait_counts
+from .subject import MATRIX_CLASSES, LaunchedCode, Synchronisation, wait_counts
+from .unordered_stores import PlacesAt, unordered_stores
 
 # After it, operands stand for other VGPRs than they name (gfx1250).
 _MOVES_REGISTERS = "s_set_vgpr_msb"
 
 
-def synchronisation(code: KernelCode) -> Synchronisation:
+def synchronisation(code: LaunchedCode, places: Callable[[], PlacesAt]) -> Synchronisation:
     """The kernel's waits with their verdicts.
 
     Verdicts are None where the target is unknown, or registers or code are.
+
+    Args:
+        code: the kernel.
+        places: where the lanes of its accesses lie; asked for by few kernels.
     """
     function, machine = code.function, code.machine
     loops = _loops(function)
@@ -64,6 +70,7 @@ def synchronisation(code: KernelCode) -> Synchronisation:
             )
         )
     _add_missing(waits_at, function, verdicts, loops)
+    _add_unordered(waits_at, function, unordered_stores(code, steps, places), loops)
     return Synchronisation(waits_at, is_judged=True)
 
 
@@ -97,6 +104,29 @@ def _add_missing(
             waits_for=(instructions[gap.producer].line,),
         )
         waits_at.setdefault(gap.index, []).append(entry)
+
+
+def _add_unordered(
+    waits_at: dict[int, list[WaitOp]],
+    function: Function,
+    stores: Sequence[UnwaitedStore],
+    loops: Mapping[int, str],
+) -> None:
+    """Adds an entry at the barrier for each store that has to be waited for before it."""
+    instructions = function.instructions
+    for each in stores:
+        inst = instructions[each.barrier]
+        entry = WaitOp(
+            line=inst.line,
+            counter=each.counter,
+            n=each.n,
+            loop=loops.get(each.barrier),
+            source=inst.loc,
+            verdict="missing",
+            waits_for=(instructions[each.store].line,),
+            read_at=instructions[each.load].line,
+        )
+        waits_at.setdefault(each.barrier, []).append(entry)
 
 
 def _undecided(

@@ -52,7 +52,8 @@ _VERDICTS = {
     "over_strict": "Waits that hold up more than they must: a larger count would do, or none",
     "ordering": "Waits that serve a fence or barrier, not a register",
     "idle": "Waits that can never find anything outstanding",
-    "missing": "Registers touched while a load into them may be outstanding: an error",
+    "missing": "Missing waits: a register is touched while a load into it may be outstanding, or "
+    "another wave loads what may not have been stored at the barrier between: an error",
 }
 _TIGHT, _LEAST = "wait_use.tight", "wait_use.slack.min"
 

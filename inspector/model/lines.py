@@ -422,7 +422,8 @@ class WaitOp(Struct, frozen=True, gc=False, kw_only=True):
     """One counter of one wait instruction: it waits until `counter` <= `n`.
 
     The verdict and what follows it are None where the target is unknown. `missing` stands at an
-    instruction that touches a register too early: a wait for `n` would have to come before it.
+    instruction that touches a register too early, or at a barrier behind which another wave loads
+    in line `read_at` what was stored: a wait for `n` would have to come before it.
 
     `slack` counts the instructions between the youngest of what it waits for and the wait, on the
     shortest way; `slack_cycles` the cycles that the matrix instructions among them take.
@@ -435,6 +436,7 @@ class WaitOp(Struct, frozen=True, gc=False, kw_only=True):
     verdict: Verdict | None = None
     could_be: int | None = None
     waits_for: tuple[Line, ...] | None = None
+    read_at: Line | None = None
     slack: Count | None = None
     slack_cycles: Count | None = None
     source: SourceLoc | None

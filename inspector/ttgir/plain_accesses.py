@@ -5,7 +5,9 @@ A buffer operation takes one base for the wave and a 32-bit offset per lane, hal
 Triton 3.9 (third_party/amd ConvertToBufferOps, run for every AMD target; tried on gfx90a, gfx942,
 gfx1030, gfx1201 and gfx1250) makes one where the pointers are one base plus offsets and either the
 base is an argument with `tt.pointer_range = 32` (the launcher adds it for tensors of at most 2 GiB)
-or the offsets are 32 bits and proved to lie between 0 and 2 GiB.
+or the offsets are 32 bits and proved to lie between 0 and 2 GiB. The proof is by ranges: an
+argument, a program's index or a loaded value may be anything but for what `tl.assume` says of it,
+and a product may overflow (tried: bounds from both sides suffice, `x >= 0` alone does not).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ..model import TtgirOp
-from .flow import UNKNOWN, DataFlow
+from .flow import UNKNOWN, DataFlow, values_behind
 from .opforms import FUNCTIONS
 from .queries import LOADS, STORES
 
@@ -24,6 +26,8 @@ _SHAPES = frozenset(
 )
 _PLAIN = frozenset(("tt.load", "tt.store"))
 """Plain accesses take a 64-bit pointer per lane; buffer operations and descriptors do not."""
+_UNBOUNDED = LOADS | {"tt.get_program_id"}
+_MOST_SOURCES = 3
 _POINTER_RANGE = "tt.pointer_range"
 _OFFSET_WIDE = "the offsets are 64 bits wide"
 _OFFSET_UNKNOWN = "the offsets are not proved to lie between 0 and 2 GiB"
@@ -49,10 +53,12 @@ class _Base(Struct, frozen=True):
     Attributes:
         value: the scalar pointer; `UNKNOWN` where they do not start from one scalar.
         offset_element: element type of the last offset added, e.g. `i32`; None without offsets.
+        offsets: the tiles that are added.
     """
 
     value: int
     offset_element: str | None
+    offsets: Sequence[int] = ()
 
 
 def plain_accesses(flow: DataFlow) -> tuple[tuple[PlainAccess, ...], int]:
@@ -92,27 +98,69 @@ def _reason(flow: DataFlow, access: TtgirOp) -> str | None:
         if _is_descriptor(flow, name):
             return None  # Triton does not pass on the size of its tensor
         if attributes.get(_POINTER_RANGE) != 32:
-            return f"{name} has no {_POINTER_RANGE}: its tensor may be larger than 2 GiB"
+            return f"{name} has no {_POINTER_RANGE}: {_unproved(flow, base)}"
         return _SWITCHED_OFF if flow.op(pointer) is not None else _CARRIED
     if flow.op(pointer) is None:
         return _CARRIED
     return _OFFSET_UNKNOWN if base.offset_element == "i32" else _OFFSET_WIDE
 
 
+def _unproved(flow: DataFlow, base: _Base) -> str:
+    """Why offsets into a tensor of any size are none of a buffer operation."""
+    larger = "its tensor may be larger than 2 GiB"
+    if base.offset_element not in (None, "i32"):
+        return f"{larger}, and {_OFFSET_WIDE}"
+    sources = _unbounded(flow, base.offsets)
+    if not sources:
+        return larger
+    more = " and others" if len(sources) > _MOST_SOURCES else ""
+    return (
+        f"{larger}, and {_OFFSET_UNKNOWN}: they rest on {', '.join(sources[:_MOST_SOURCES])}{more}"
+    )
+
+
+def _unbounded(flow: DataFlow, offsets: Sequence[int]) -> list[str]:
+    """The arguments, programs' indices and loaded values that offsets are computed from."""
+    names = dict[str, None]()
+    pending, visited = list(offsets), set[int]()
+    while pending:
+        for value, op in values_behind(flow, [pending.pop()], _UNBOUNDED):
+            if value in visited or value == UNKNOWN:
+                continue
+            visited.add(value)
+            if op is not None and op.name in LOADS:
+                line = op.loc.in_user_code.line if op.loc is not None else None
+                names["values loaded" + (f" in line {line}" if line else "")] = None
+            elif op is not None and op.name == "tt.get_program_id":
+                names[f"program_id({op.attributes.get('axis')})"] = None
+            elif op is None and value not in flow.carried:
+                owner = flow.module.ops[flow.maker[value]]
+                if owner.name in FUNCTIONS:
+                    position = flow.arguments[owner.index].index(value)
+                    names[_argument_names(owner)[position].lstrip("%")] = None
+                elif owner.name == "scf.for":
+                    pending += flow.operands[owner.index][:3]  # the range of its counter
+    return list(names)
+
+
 def _base(flow: DataFlow, pointer: int) -> _Base:
     """Follows a tile's pointers back to where they start."""
     offset_element: str | None = None
+    offsets: list[int] = []
     visited: set[int] = set()
     while pointer != UNKNOWN and pointer not in visited:
         visited.add(pointer)
         op = flow.op(pointer)
         if op is None or pointer in flow.carried:
-            pointer = flow.carried.get(pointer, (UNKNOWN,))[0]
+            pointer, *steps = flow.carried.get(pointer, (UNKNOWN,))
+            moves = filter(None, map(flow.op, steps))
+            offsets += [flow.operands[op.index][1] for op in moves if op.name == "tt.addptr"]
         elif op.name == "tt.addptr":
             offset_element = offset_element or op.operand_types[1].element
+            offsets.append(flow.operands[op.index][1])
             pointer = flow.operands[op.index][0]
         elif op.name == "tt.splat":
-            return _Base(flow.operands[op.index][0], offset_element)
+            return _Base(flow.operands[op.index][0], offset_element, offsets)
         elif op.name in _SHAPES:
             pointer = flow.operands[op.index][0]
         else:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from ...metrics.mix import WIDEST_BITS
 from ...model import KernelReport, LoopReport, Metric, MetricValue, value_of
 from .loops import ALL_WAVES, basis_of, needed_work, waves_of
 from .results import Basis, FigureChange, Judgement, LoopPair
@@ -24,6 +25,7 @@ _ELSEWHERE = "another target: other instructions"
 _INTO_LDS = "lds_direct"
 _WITH_LOADS_INTO_LDS = {f"vector_bits.{cls}.mean": cls for cls in ("global_load", "lds_write")}
 """Figures of accesses that a load past the registers, straight into LDS, takes the place of."""
+_WIDEST_COPIES = "straight to LDS as wide as the target can"
 _PER_ITERATION = ("count.", "cycles.", "lds.conflict_cycles")
 """Prefixes of figures that grow with the work of an iteration; the others are shares or widths."""
 
@@ -244,11 +246,31 @@ def _figure(
         basis,
         region.executed,
     )
-    if not scaled.is_same:
-        yield _judged(figure, scaled, region, context)
+    if scaled.is_same:
+        return
+    if _is_equally_wide(name, region, context):
+        width = f"{scaled.text}, {_WIDEST_COPIES}"
+        yield figure.change("neutral", width, brief=f"{scaled.brief}, {_WIDEST_COPIES}")
+        return
+    yield _judged(figure, scaled, region, context)
 
 
-def _value(metrics: Mapping[str, Metric], name: str) -> MetricValue:
+def _is_equally_wide(name: str, region: Region, context: JudgementContext) -> bool:
+    """Whether a mean width differs only because loads into LDS are as wide as the target has them.
+
+    CDNA2 and CDNA3 copy 32 bits at a time there, and need no registers and no LDS write for it.
+    """
+    if name not in _WITH_LOADS_INTO_LDS:
+        return False
+    sides = region.left, region.right
+    widths = [number(_value(side, name, widest=True)) for side in sides]
+    known = [width for width in widths if width is not None]
+    if len(known) < len(sides) or widths == [number(_value(side, name)) for side in sides]:
+        return False
+    return context.tolerances.for_figure(name).allows(max(known), min(known))
+
+
+def _value(metrics: Mapping[str, Metric], name: str, *, widest: bool = False) -> MetricValue:
     """A figure of a region; loads into LDS count among those whose mean width it is."""
     cls = _WITH_LOADS_INTO_LDS.get(name)
     if cls is None or not value_of(metrics, f"count.{_INTO_LDS}"):
@@ -257,6 +279,8 @@ def _value(metrics: Mapping[str, Metric], name: str) -> MetricValue:
     for part in (cls, _INTO_LDS):
         count = number(value_of(metrics, f"count.{part}"))
         mean = number(value_of(metrics, f"vector_bits.{part}.mean"))
+        if widest and part == _INTO_LDS and value_of(metrics, f"vectorized.{part}") == 1:
+            mean = WIDEST_BITS
         if count and mean is None:
             return None
         accesses, bits = accesses + (count or 0), bits + (count or 0) * (mean or 0)

@@ -9,5 +9,6 @@ counter_values.py  the value that each counter may have at each point
 feasible.py        which of those missing waits are missing on a path that the code can take
 ranges.py          values of scalar registers, for feasible.py
 verdicts.py        the purpose of each wait: needed, over-strict, ordering or idle
+unwaited_stores.py  global stores that come to a barrier without a wait, and later loads
 slack.py           how long before a wait its operation was issued
 """

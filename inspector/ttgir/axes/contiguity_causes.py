@@ -11,6 +11,7 @@ from .blame_walk import BlameWalk, Rule
 from .cause import Blame, Kind
 
 _LONGEST_SHIFT = 31
+_MOST_SUMMANDS = 20
 
 
 def _of_sum(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
@@ -20,7 +21,10 @@ def _of_sum(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
         if facts.contiguity[dim] < need and facts.constancy[dim] < need:
             other_operands = [n for n in op.operands[:2] if n != name]
             is_only = all(walk.is_uniform(op, operand, dim) for operand in other_operands)
-            return walk.contiguity_through(op, name, dim, need, is_only=is_only)
+            cause = walk.contiguity_through(op, name, dim, need, is_only=is_only)
+            if cause.kind == "value" and cause.op is op:
+                return _of_divided(walk, op, need) or cause
+            return cause
     moving = [n for n in op.operands[:2] if not walk.is_uniform(op, n, dim)]
     if not moving:
         return Blame("repeated", op.results[0], op)
@@ -30,6 +34,35 @@ def _of_sum(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
     if op.name == "arith.subi" and moving == [op.operands[1]]:
         return Blame("reversed", op.results[0], op)
     return walk.end(op.results[0])
+
+
+def _of_divided(walk: BlameWalk, op: TtgirOp, need: int) -> Blame | None:
+    """In a sum of the quotient, perhaps multiplied, and the remainder of one division: its divisor.
+
+    As long as the quotient stays the remainder counts up.
+    """
+    producers = walk.axes.graph.producers
+    quotients, remainders = set[str](), list[TtgirOp]()
+    pending, visited = list(op.operands[:2]), set[str]()
+    while pending and len(visited) < _MOST_SUMMANDS:
+        name = walk.scalar(pending.pop())
+        made = producers.get(name)
+        if made is None or name in visited:
+            continue
+        visited.add(name)
+        if made.name in ("arith.divsi", "arith.divui"):
+            quotients.add(walk.scalar(made.operands[1]))
+        elif made.name in ("arith.remsi", "arith.remui"):
+            remainders.append(made)
+            pending.append(made.operands[0])  # (i // width) % height
+        elif made.name in ("arith.addi", "arith.muli"):
+            pending.extend(made.operands)
+    for made in remainders:
+        divisor = walk.scalar(made.operands[1])
+        facts = walk.axes.of(divisor)
+        if divisor in quotients and facts.divisibility[0] < need:
+            return Blame("wrap", divisor, made, facts.constant)
+    return None
 
 
 def _of_product(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:

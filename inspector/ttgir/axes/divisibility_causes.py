@@ -43,7 +43,8 @@ def _of_product(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
     """In a product: the less divisible factor, less what the other contributes.
 
     Arguments are preferred, then constants: they are easier to change than computed factors. Where
-    both are computed, one that counts iterations takes every number: the other is at fault.
+    both are computed, one that counts elements or iterations takes every number: the other is at
+    fault.
     """
     a, b = op.operands[:2]
     divisors = {name: element_divisor(walk.facts(name, dim), dim) for name in (a, b)}
@@ -59,7 +60,7 @@ def _of_product(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
 
 
 def _counts(walk: BlameWalk, name: str, need: int) -> bool:
-    """Whether a value is a loop's counter, or a sum with one, by no multiples of `need`."""
+    """Whether a value counts elements, or iterations by no multiples of `need`, or adds to that."""
     graph = walk.axes.graph
     pending, visited = [name], set[str]()
     while pending and len(visited) < _MOST_SUMMANDS:
@@ -74,6 +75,8 @@ def _counts(walk: BlameWalk, name: str, need: int) -> bool:
                 return walk.axes.of(loop.operands[2]).divisibility[0] < need
             continue
         op = graph.producers.get(value)
+        if op is not None and op.name == "tt.make_range":
+            return True
         if op is not None and op.name in _SUMS:
             pending.extend(op.operands)
     return False

@@ -66,6 +66,16 @@ def spelled(axes: Axes, value: str, access_loc: SourceLoc | None) -> str:
     return _spelled(axes, value, access_loc, 0)
 
 
+def spelled_division(axes: Axes, value: str, access_loc: SourceLoc | None) -> str:
+    """Spells the division or remainder that a value is the result of; empty for other values."""
+    op = axes.graph.producers.get(value)
+    while op is not None and op.name.rpartition(".")[2] in _SHAPES and op.operands:
+        op = axes.graph.producers.get(op.operands[0])
+    if op is None or _SIGNS.get(op.name) not in ("//", "%"):
+        return ""
+    return _expression(axes, op, access_loc, 0)
+
+
 def argument_name(value: str) -> str:
     """The name of a function's argument, or its number where the file has no names."""
     match = _ARGUMENT.match(value)
