@@ -154,6 +154,30 @@ def test_loads_of_two_tensors_in_turn_bring_the_bytes_of_both() -> None:
     assert saves(slow, removal) < 3
 
 
+def test_loads_that_are_gone_leave_their_lines_to_others() -> None:
+    """Half of the loads of even and odd elements: the others bring both halves of each line."""
+    slow = streamed(_PAIRS)
+    lines = lines_of(slow, "global_load", in_loop=False)
+    assert saves(slow, Removal("loads", lines=lines[::2])) < 3
+    assert saves(slow, Removal("loads", lines=lines)) > 30
+
+
+def test_shorter_accesses_save_no_more_than_units_are_relieved_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Waves that meet at another time may save more in one simulation."""
+    timing = cast("Timing", SimpleNamespace())
+    now, after = (
+        cast("LaunchTime", SimpleNamespace(us=us, cycles=us, units={"lds": share, "l1": 0.5}))
+        for us, share in ((100.0, 0.3), (60.0, 0.45))
+    )
+    monkeypatch.setattr(removals, "timed", lambda _: after)
+    monkeypatch.setattr(removals, "_place", lambda *_: frozenset())
+    monkeypatch.setattr(removals, "_without", lambda *_: timing)
+    for what, percent in (("conflicts", 23.0), ("lines", 23.0), ("vector", 40.0)):
+        assert saved_percent(timing, now, Removal(cast("Removed", what))) == percent
+
+
 def test_loads_that_the_next_steps_do_not_need_are_no_longer_waited_for() -> None:
     wait = "  s_waitcnt vmcnt(0)\n"
     slow, fast = looped(_NARROW + wait), looped("")

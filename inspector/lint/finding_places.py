@@ -81,6 +81,7 @@ _BADNESS: Mapping[str, Callable[[LaneUse], float]] = MappingProxyType(
         "cache.waste.known": lambda use: (
             0.0 if use.at_edge else (use.lines or 0.0) - (use.lines_ideal or 0.0)
         ),
+        "cache.uniform_loads.curable": lambda use: float(use.addresses == 1 and use.lines == 1),
         "cache.waste.across": lambda use: (
             (use.lines or 0.0) - (use.lines_ideal or 0.0) if use.across and not use.at_edge else 0.0
         ),

@@ -101,6 +101,25 @@ def with_fewest_lines(timing: Timing, sites: Container[int] | None = None) -> Ti
     return _with_all_bytes(timing, replace(timing, workgroups=workgroups))
 
 
+def without_loads(timing: Timing, gone: frozenset[int]) -> Timing | None:
+    """Without some loads. Others that touch their lines bring what they were the first to bring."""
+    workgroups = [
+        [
+            replace(
+                wave,
+                accesses={
+                    at: access
+                    for at, access in wave.accesses.items()
+                    if wave.stream[at] not in gone
+                },
+            )
+            for wave in waves
+        ]
+        for waves in timing.workgroups
+    ]
+    return without_sites(_with_all_bytes(timing, replace(timing, workgroups=workgroups)), gone)
+
+
 def _with_all_bytes(before: Timing, after: Timing) -> Timing:
     """A launch with other accesses, all bytes of which still come from where they came from.
 

@@ -14,6 +14,7 @@ from .changed_accesses import (
     with_merged_accesses,
     with_wide_accesses,
     without_conflicts,
+    without_loads,
 )
 from .changed_code import with_earlier_loads, without_sites
 from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, SCALAR, STORE, VECTOR
@@ -24,9 +25,11 @@ from .timed import LaunchTime, Timing, timed
 _KINDS: Final[Mapping[Removed, tuple[int, ...]]] = {
     "vector": (VECTOR,), "matrix": (MATRIX,), "scalar": (SCALAR,), "lds": (LDS,),
     "loads": (LOAD,), "stores": (STORE,), "atomics": (LOAD, STORE), "barriers": (BARRIER,),
-    "no-ops": (IDLE,),
+    "no-ops": (IDLE,), "products": (MATRIX, LDS, LOAD),
 }  # fmt: skip
 """Work of a unit -> kinds of its instructions."""
+_SHORTER: Final[frozenset[Removed]] = frozenset(("conflicts", "lines"))
+"""What makes accesses shorter, and none of them needless."""
 MOST_LIGHT: Final = 20_000
 """Instructions of the workgroups behind which no more are simulated."""
 Sites = frozenset[int]
@@ -49,7 +52,8 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
 
     Which waves get ahead of others decides whether they want one unit at the same time. Where less
     work takes longer for that reason alone, and a unit is relieved of more than `LEAST` percent of
-    the time, nobody knows what it saves: None.
+    the time, nobody knows what it saves: None. Shorter accesses, which need as many instructions,
+    save no more time than units are relieved of.
 
     Args:
         timing: of the launch.
@@ -61,17 +65,20 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
         return 0.0
     after = timed(changed)
     percent = round(100 * (1 - after.us / now.us), 1)
-    if percent < -1 and _relieved(now, after) >= LEAST:
+    relieved = _relieved(now, after)
+    if percent < -1 and max(relieved) >= LEAST:
         return None
+    if removal.what in _SHORTER:
+        percent = min(percent, round(sum(max(0.0, less) for less in relieved), 1))
     return max(0.0, percent)
 
 
-def _relieved(now: LaunchTime, after: LaunchTime) -> float:
-    """Percent of the time for which the unit that is relieved most has less to do."""
-    return max(
+def _relieved(now: LaunchTime, after: LaunchTime) -> list[float]:
+    """For each unit the percent of the time for which it has less to do."""
+    return [
         100 * (share - after.units.get(unit, 0.0) * after.cycles / now.cycles)
         for unit, share in now.units.items()
-    )
+    ]
 
 
 def _place(timing: Timing, removal: Removal) -> Sites:
@@ -131,13 +138,17 @@ def _without_instructions(timing: Timing, removal: Removal, sites: Sites) -> Tim
     kinds = _KINDS[removal.what]
     instructions = timing.function.instructions
     is_atomic = removal.what == "atomics"
-    of_unit = [
-        site
-        for site in sorted(sites)
-        if timing.costs.sites[site].kind in kinds
-        and (instructions[site].cls == "atomic") == is_atomic
-    ]
-    return without_sites(timing, _spread(timing, of_unit, removal.part))
+    gone: set[int] = set()
+    for kind in kinds:
+        of_unit = [
+            site
+            for site in sorted(sites)
+            if timing.costs.sites[site].kind == kind
+            and (instructions[site].cls == "atomic") == is_atomic
+        ]
+        gone |= _spread(timing, of_unit, removal.part)
+    without = without_loads if removal.what in ("loads", "products") else without_sites
+    return without(timing, frozenset(gone))
 
 
 def _spread(timing: Timing, sites: Iterable[int], part: float) -> Sites:
