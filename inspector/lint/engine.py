@@ -307,7 +307,7 @@ class _Judge:
         """The matches, of each cause those of the rule first whose cure saves most.
 
         Rules stay in the pack's order that save about the most, too little for a finding, or nobody
-        knows what.
+        knows what; behind these are matches that are told only for what they save.
         """
         rules: dict[str, set[str]] = {}
         for match in matches:
@@ -332,7 +332,7 @@ class _Judge:
             lacks = most.get(rule.cause, 0.0) - worth.get((rule.id, match.ordinal), 0.0)
             return lacks if lacks >= LEAST else 0.0
 
-        return sorted(matches, key=behind)
+        return sorted(matches, key=lambda match: (behind(match), match.is_small))
 
     def _removal(self, group: Sequence[Match]) -> Removal | None:
         removes = group[0].rule.removes
