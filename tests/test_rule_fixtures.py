@@ -157,7 +157,7 @@ def _weakened(rule: Rule) -> Iterator[tuple[Rule, str]]:
     always = compile_condition("1 == 1", rule_catalogue(), rule.text.scope)
     yield with_part(rule, require=always), "`require`"
     never = compile_condition("1 == 2", rule_catalogue(), rule.text.scope)
-    yield with_part(rule, require=never), "what `require` lets pass"
+    yield with_part(rule, require=never, untimed=None), "what `require` and `untimed` let pass"
     if rule.text.when is None:
         return
     parts = _conjuncts(" ".join(rule.text.when.split()))

@@ -30,8 +30,10 @@ _NARROW = "".join(f"  global_load_dword v{8 + n}, v1, s[4:5] offset:{4 * n}\n" f
 _WORK = "  v_add_f32 v2, v2, v3\n  v_add_f32 v4, v4, v5\n" * 8
 
 
-def looped(body: str, threads: int = 64, resident: int = 1, lds: int = 0) -> Timing:
-    code = _LOOP.replace("BODY", body.rstrip("\n"))
+def looped(
+    body: str, threads: int = 64, resident: int = 1, lds: int = 0, trips: int = 200
+) -> Timing:
+    code = _LOOP.replace("BODY", body.rstrip("\n")).replace("0xc8", hex(trips))
     arguments = f"f32[{1 << 20}]=zeros, i32 1"
     return made(f"{_HEAD}{code}{_TAIL}", arguments, 4 * CUS, threads, resident, lds)
 
@@ -88,7 +90,7 @@ def test_work_of_a_loop_is_gone_with_the_loop_s_alone() -> None:
 def test_what_is_not_there_saves_nothing(what: Removed) -> None:
     timing = looped(_WORK)
     elsewhere = Removal(what, lines=(1,))
-    of_all = ("occupancy", "workgroups", "work", "latency", "code", "earlier loads")
+    of_all = ("occupancy", "workgroups", "work", "iterations", "latency", "code", "earlier loads")
     if what not in (*of_all, "repeated products", "wide accesses"):
         assert saves(timing, elsewhere) == 0
     assert 0 <= saves(timing, Removal(what)) <= 100
@@ -191,6 +193,17 @@ def test_a_part_of_the_latency_and_more_waves_at_a_time() -> None:
     # Four workgroups are simulated for the one, seven for the other.
     twice = gain(timing, strided(200, 8 * CUS, resident=2))
     assert saves(timing, Removal("occupancy")) == pytest.approx(twice, abs=8)
+
+
+def test_iterations_of_a_loop_go_with_all_that_they_do() -> None:
+    body = f"{_NARROW}  s_waitcnt vmcnt(0)\n{_WORK}"
+    whole, half = looped(body), looped(body, trips=100)
+    (loop,) = whole.function.loops
+    for loops in ((loop.id,), ()):
+        removal = Removal("iterations", 0.5, loops)
+        assert saves(whole, removal) == pytest.approx(gain(whole, half), abs=2)
+    in_another = Removal("iterations", 0.5, ("L9",))
+    assert saves(whole, in_another) == saves(whole, Removal("work", 0.5))
 
 
 def test_work_in_vain_is_a_smaller_grid() -> None:

@@ -41,9 +41,7 @@ _COUNTED = (
     *("waits.", "full_waits.", "spills.", "private_arrays.", "narrow.", "instruction_count"),
 )
 # Prefixes of figures that may change in either direction with more instructions.
-_AVERAGED = (
-    *("vector_bits.", "vectorized.", "matrix.share", "loop.code_bytes", "masks.positions.part"),
-)
+_AVERAGED = ("vector_bits.", "vectorized.", "matrix.share", "loop.code_bytes")
 REMAINDER = "loop.remainder"
 CORRECTNESS = "correctness"
 """The tag of rules that find wrong results; they matter even where nothing can be launched."""

@@ -232,9 +232,9 @@ class Removes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             `earlier loads`: loads of loops begin an iteration earlier; `repeated products`: matrix
             products that another wave does as well; `occupancy`: more workgroups at a time;
             `workgroups`: they spread evenly over all compute units; `work`: of all waves;
-            `latency`: waiting for memory; `code`: misses of the instruction cache; else
-            instructions of a unit, `lds` with the crossbar; `products`: those of the matrix unit,
-            with the loads and LDS accesses of their operands.
+            `iterations`: of loops; `latency`: waiting for memory; `code`: misses of the instruction
+            cache; else instructions of a unit, `lds` with the crossbar; `products`: those of the
+            matrix unit, with the loads and LDS accesses of their operands.
         part: of the work at the finding's place, 0 to 1, a figure over metrics; of `occupancy` what
             is added; all of it without one.
     """

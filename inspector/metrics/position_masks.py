@@ -26,9 +26,7 @@ SPECS: Final = (
         "and selections among the vector `instructions` that they take, `at` the line of the "
         "first, `split`: whether another loop multiplies "
         "tiles of these shapes without a mask; of some programs of the launch `iterations`, and in "
-        "how many of them (`idle`) the mask takes no score, None where that is not known; `part`: "
-        "of the loop's vector instructions those of the masks, or of the idle iterations if these "
-        "are more",
+        "how many of them (`idle`) the mask takes no score, None where that is not known",
     ),
 )
 
@@ -78,10 +76,6 @@ def _value(
                 if tile not in tiles:
                     tiles.append(tile)
     idle = _idle(subject, tiles)
-    valu = sum(inst.cls in VALU_CLASSES for inst in code)
-    parts = [instructions / valu if valu else 0.0]
-    if idle is not None:
-        parts.append(idle[0] / idle[1])
     first: TtgirOp | None = min((t.op for t in tiles), key=lambda op: op.index, default=None)
     return {
         "tiles": len(tiles),
@@ -90,7 +84,6 @@ def _value(
         "split": any(tile.is_split for tile in tiles),
         "idle": idle[0] if idle is not None else None,
         "iterations": idle[1] if idle is not None else None,
-        "part": round(max(parts), 4),
     }
 
 

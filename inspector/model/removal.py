@@ -12,11 +12,12 @@ Removed = Literal[
     "scratch", "lines", "conflicts", "wide accesses", "earlier loads", "repeated products",
     "occupancy", "workgroups", "work", "latency", "code", "vector", "matrix", "scalar", "lds",
     "loads", "stores", "atomics", "barriers", "no-ops", "products",
+    "iterations",
 ]  # fmt: skip
 """What goes. `scratch` to `workgroups`: as `CostGone`; `work`: waves that do nothing of use;
-`latency`: waiting for memory that is overlapped; `code`: misses of the instruction cache; the rest:
-instructions of a unit, `lds` with the crossbar; `products`: matrix instructions, and the loads and
-LDS accesses of their operands."""
+`iterations`: of loops; `latency`: waiting for memory that is overlapped; `code`: misses of the
+instruction cache; the rest: instructions of a unit, `lds` with the crossbar; `products`: matrix
+instructions, and the loads and LDS accesses of their operands."""
 
 
 MUCH, LEAST = 10.0, 3.0

@@ -19,7 +19,12 @@ from .changed_accesses import (
 from .changed_code import with_earlier_loads, without_sites
 from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, SCALAR, STORE, VECTOR
 from .repeated_products import without_repeated_products
-from .savings import with_even_workgroups, with_latency, with_more_waves
+from .savings import (
+    with_even_workgroups,
+    with_fewer_iterations,
+    with_latency,
+    with_more_waves,
+)
 from .timed import LaunchTime, Timing, timed
 
 _KINDS: Final[Mapping[Removed, tuple[int, ...]]] = {
@@ -120,6 +125,8 @@ def _without(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
         return with_more_waves(timing, 1 + part)
     if what == "work":
         return _without_work(timing, part)
+    if what == "iterations":
+        return with_fewer_iterations(timing, part, removal.loops) or _without_work(timing, part)
     if what == "latency":
         return with_latency(timing, max(0.0, 1 - part))
     if what == "code":

@@ -6,7 +6,7 @@ Each change is one of the traces, costs, rates or placement; the changed launch 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -135,25 +135,45 @@ def with_even_workgroups(timing: Timing) -> Timing | None:
     return replace(even, workgroups=parts)
 
 
+def with_fewer_iterations(timing: Timing, part: float, loops: Container[str] = ()) -> Timing | None:
+    """Without a part of the iterations of some outermost loops; None where they are in others.
+
+    Args:
+        timing: of the launch.
+        part: of the iterations.
+        loops: ids of the loops; empty: all.
+    """
+    workgroups = _with_part(timing.workgroups, 1 - part, loops)
+    if workgroups is None or workgroups == timing.workgroups:
+        return None
+    return replace(timing, workgroups=workgroups)
+
+
 def _with_part(
-    workgroups: Sequence[Sequence[WaveTrace]], part: float
+    workgroups: Sequence[Sequence[WaveTrace]], part: float, loops: Container[str] = ()
 ) -> list[list[WaveTrace]] | None:
     """Workgroups that do a part of the iterations of their outermost loops; None without loops."""
     if not any(wave.trips for waves in workgroups for wave in waves):
         return None
-    return [[_part_of(wave, part) for wave in waves] for waves in workgroups]
+    return [[_part_of(wave, part, loops) for wave in waves] for waves in workgroups]
 
 
-def _part_of(wave: WaveTrace, part: float) -> WaveTrace:
+def _part_of(wave: WaveTrace, part: float, loops: Container[str]) -> WaveTrace:
     outermost = [
         span
         for span in wave.spans
-        if not any(
+        if (not loops or span[0] in loops)
+        and not any(
             loop != span[0] and begin <= span[1] and span[2] <= end
             for loop, begin, end in wave.spans
         )
     ]
     ranges: list[tuple[int, int]] = []
+    fewer = {
+        name
+        for name, begin, end in wave.spans
+        if any(first <= begin and end <= last for _, first, last in outermost)
+    }
     for loop in dict.fromkeys(loop for loop, _, _ in outermost):
         kept, in_all = wave.trips[loop]
         more = kept - max(1, round(in_all * part))
@@ -164,7 +184,7 @@ def _part_of(wave: WaveTrace, part: float) -> WaveTrace:
     for loop, _, _ in short.spans:
         counts[loop] += 1
     trips = {
-        loop: (counts[loop], max(counts[loop], round(in_all * part)))
+        loop: (counts[loop], max(counts[loop], round(in_all * (part if loop in fewer else 1))))
         for loop, (_, in_all) in wave.trips.items()
         if counts[loop]
     }
