@@ -54,7 +54,7 @@ CERTAIN = {
     "KI130": "as KI050, with two waves",
     "KI129": "the wait states are counted on all paths; LLVM puts in as many as are said to lack",
     "KI098": "the launch's workgroups against those that fit at a time",
-    "KI131": "the mask is worked out for workgroups all over the grid (tests/test_masked_iterations.py)",
+    "KI131": "the mask is worked out in workgroups all over the grid",
     "KG008": "the option is 0",
 }
 
