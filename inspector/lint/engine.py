@@ -181,11 +181,6 @@ def _counted(match: Match, readings: Sequence[Reading] | None = None) -> Values:
     return Values(values.kernel, values.loop, {**values.subject, **counts})
 
 
-def _is_small(rule: Rule, values: Values) -> bool:
-    """Whether what a rule finds is told only where it saves enough of the launch's time."""
-    return rule.untimed is not None and rule.untimed.evaluate(values) is not True
-
-
 def _saves_much(percent: float | None) -> bool:
     return percent is not None and percent >= LEAST
 
@@ -224,14 +219,14 @@ class _Judge:
         if scope == "kernel":
             values = Values(self._of_kernel, {})
             if self._breaks_whatever_unread(rule, values):
-                yield Match(rule, -1, (Reading(values, ()),), _is_small(rule, values))
+                yield Match(rule, -1, (Reading(values, ()),), self._is_small(rule, values))
         elif scope == "loop":
             for ordinal, loop in enumerate(self._kernel.loops):
                 if hot_only and not loop.hot:
                     continue
                 values = Values(self._of_kernel, self._loop(ordinal))
                 if self._breaks_whatever_unread(rule, values):
-                    small = _is_small(rule, values)
+                    small = self._is_small(rule, values)
                     yield Match(rule, ordinal, (Reading(values, ()),), small)
         else:
             for group in self._subjects.groups(scope, hot_only):
@@ -241,7 +236,7 @@ class _Judge:
                     if self._breaks_whatever_unread(rule, reading.values)
                 ]
                 for small in (False, True):
-                    alike = [r for r in broken if _is_small(rule, r.values) is small]
+                    alike = [r for r in broken if self._is_small(rule, r.values) is small]
                     for readings in _by_cause(alike):
                         yield Match(rule, group.ordinal, tuple(readings), small)
 
@@ -390,6 +385,15 @@ class _Judge:
         if not _breaks(rule, values):
             return False
         return not self._kernel.unread or _breaks(rule, self._whatever_unread(values))
+
+    def _is_small(self, rule: Rule, values: Values) -> bool:
+        """Whether what a rule finds is told only where it saves enough of the launch's time."""
+        if rule.untimed is None:
+            return False
+        if rule.untimed.evaluate(values) is not True:
+            return True
+        whatever = self._whatever_unread(values) if self._kernel.unread else values
+        return rule.untimed.evaluate(whatever) is not True
 
     def _whatever_unread(self, values: Values) -> Values:
         every_count = not self._kernel.all_read

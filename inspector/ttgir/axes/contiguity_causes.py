@@ -39,7 +39,7 @@ def _of_sum(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
 def _of_divided(walk: BlameWalk, op: TtgirOp, need: int) -> Blame | None:
     """In a sum of the quotient, perhaps multiplied, and the remainder of one division: its divisor.
 
-    As long as the quotient stays the remainder counts up.
+    As long as the quotient stays the remainder counts up: over the whole of a constant, not more.
     """
     producers = walk.axes.graph.producers
     quotients, remainders = set[str](), list[TtgirOp]()
@@ -60,8 +60,8 @@ def _of_divided(walk: BlameWalk, op: TtgirOp, need: int) -> Blame | None:
     for made in remainders:
         divisor = walk.scalar(made.operands[1])
         facts = walk.axes.of(divisor)
-        if divisor in quotients and facts.divisibility[0] < need:
-            return Blame("wrap", divisor, made, facts.constant)
+        if divisor in quotients and facts.constant is None and facts.divisibility[0] < need:
+            return Blame("wrap", divisor, made, None)
     return None
 
 
