@@ -282,8 +282,8 @@ class _Judge:
             if removal is None:
                 continue
             rule = group[0].rule.text.id
-            asked = [Removal(removal.what), removal][kinds[removal.what] == 1 :]
-            if all(_saves_much(savings.of_rule(rule, work)) for work in asked):
+            bounds = [Removal(removal.what)] if kinds[removal.what] > 1 else []
+            if all(_saves_much(savings.of_rule(rule, work)) for work in (*bounds, removal)):
                 worth.update((rule, match.ordinal) for match in group)
         return [
             match
