@@ -13,7 +13,14 @@ import click
 
 from ..base.errors import KinspectError
 from ..base.passed_signals import signals_for
-from .options import Amount, format_option, output_option, result_stream, source_root_option
+from .options import (
+    Amount,
+    arguments_option,
+    format_option,
+    output_option,
+    result_stream,
+    source_root_option,
+)
 from .target_options import number_or_all
 
 if TYPE_CHECKING:
@@ -30,12 +37,7 @@ OWN_FAILURE = 125
 @click.option("--kernel", help="Of a file of code: the kernel.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="Of a file of code: workgroups.")
 @click.option("--block", metavar="X[,Y[,Z]]", help="Of a file of code: work-items of a workgroup.")
-@click.option(
-    "--args",
-    "arguments",
-    metavar="LIST",
-    help="Of a file of code: 'f32[4096], i32[9]=zeros, i32 7'.",
-)
+@arguments_option
 @click.option("--lds", type=click.IntRange(0), default=0, help="Of a file of code: bytes added.")
 @click.option("--python", metavar="PATH", help="Interpreter with PyTorch and Triton.")
 @source_root_option

@@ -235,9 +235,11 @@ class _Judge:
                     for reading in self._readings(group)
                     if self._breaks_whatever_unread(rule, reading.values)
                 ]
+                by_size: tuple[list[Reading], list[Reading]] = ([], [])
+                for reading in broken:
+                    by_size[self._is_small(rule, reading.values)].append(reading)
                 for small in (False, True):
-                    alike = [r for r in broken if self._is_small(rule, r.values) is small]
-                    for readings in _by_cause(alike):
+                    for readings in _by_cause(by_size[small]):
                         yield Match(rule, group.ordinal, tuple(readings), small)
 
     def _is_hot_only(self, rule: Rule) -> bool:
@@ -392,8 +394,9 @@ class _Judge:
             return False
         if rule.untimed.evaluate(values) is not True:
             return True
-        whatever = self._whatever_unread(values) if self._kernel.unread else values
-        return rule.untimed.evaluate(whatever) is not True
+        if not self._kernel.unread:
+            return False
+        return rule.untimed.evaluate(self._whatever_unread(values)) is not True
 
     def _whatever_unread(self, values: Values) -> Values:
         every_count = not self._kernel.all_read

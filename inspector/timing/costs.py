@@ -40,7 +40,7 @@ _QUARTER_RATE: Final = re.compile(
     r"v_mul_(lo|hi)_[ui]32|v_mad_(co_)?[ui]64_[ui]32|v_(lshl|lshr|ashr)rev_[bi]64"
 )
 """Quarter-rate operations that are not transcendental (LLVM's SISchedule, WriteQuarterRate32)."""
-_DOUBLE: Final = re.compile(r"v_(?!mfma|pk)\w*_f64(?:_|$)")
+_DOUBLE: Final = re.compile(r"v_\w*_f64(?:_|$)")
 """Vector arithmetic, comparisons and conversions of float64."""
 _LONG: Final = re.compile(
     r"v_s?mfmac?_|global_|buffer_|flat_|scratch_|ds_|s_load|s_buffer|v_pk_|v_wmma"

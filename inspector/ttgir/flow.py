@@ -71,6 +71,16 @@ class DataFlow(Struct, frozen=True):
         maker = self.maker[value]
         return self.module.ops[maker] if value in self.results[maker] else None
 
+    def named_arguments(self, function: TtgirOp) -> dict[str, int]:
+        """Name of a function's argument -> its value."""
+        names = (name[1:] for name in function.attributes["block_args"][0])
+        return dict(zip(names, self.arguments.get(function.index, ()), strict=False))
+
+    def argument_name(self, value: int) -> str:
+        """The name of a function's argument."""
+        named = self.named_arguments(self.module.ops[self.maker[value]])
+        return next(name for name, argument in named.items() if argument == value)
+
     def in_dot_loop(self, op: TtgirOp) -> bool:
         """Whether an operation's innermost loop is that of a dot."""
         return self.loop[op.index] in self.dot_loops

@@ -106,15 +106,14 @@ class _Values:
 
     def add(self, op: TtgirOp) -> None:
         """Takes an operation's result, or the arguments of its region, where they are known."""
-        arguments = self._flow.arguments.get(op.index, ())
         if op.name in FUNCTIONS:
-            for value in arguments:
-                name = op.attributes["block_args"][0][value - arguments[0]]
-                argument = self._arguments.get(name[1:])
+            for name, value in self._flow.named_arguments(op).items():
+                argument = self._arguments.get(name)
                 if argument is not None and in_range(argument):
                     self._known[value] = np.full(1, argument, np.int64)
                 self._drawn[value] = _draw(value)
             return
+        arguments = self._flow.arguments.get(op.index, ())
         operands = self._flow.operands[op.index]
         if op.name == "scf.for":
             initial = (operands[0], *operands[3:]) if len(operands) >= 3 else ()

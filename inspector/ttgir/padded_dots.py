@@ -161,10 +161,9 @@ def _fixed_masks(flow: DataFlow, arguments: Mapping[str, int]) -> dict[int, _End
     masks: dict[int, _Ends] = {}
     for op in flow.module.ops:
         if op.name in FUNCTIONS:
-            names = op.attributes["block_args"][0]
-            for name, value in zip(names, flow.arguments.get(op.index, ()), strict=False):
-                if name[1:] in arguments:
-                    numbers[value] = None, (arguments[name[1:]],)
+            for name, value in flow.named_arguments(op).items():
+                if name in arguments:
+                    numbers[value] = None, (arguments[name],)
             continue
         if len(op.results) != 1:
             continue

@@ -136,8 +136,7 @@ def _unbounded(flow: DataFlow, offsets: Sequence[int]) -> list[str]:
             elif op is None and value not in flow.carried:
                 owner = flow.module.ops[flow.maker[value]]
                 if owner.name in FUNCTIONS:
-                    position = flow.arguments[owner.index].index(value)
-                    names[_argument_names(owner)[position].lstrip("%")] = None
+                    names[flow.argument_name(value)] = None
                 elif owner.name == "scf.for":
                     pending += flow.operands[owner.index][:3]  # the range of its counter
     return list(names)
@@ -174,14 +173,7 @@ def _is_descriptor(flow: DataFlow, name: str) -> bool:
     On targets without descriptors, Triton passes their parts: `a`, `a.shape.0`, `a.stride.0`.
     """
     functions = (op for op in flow.module.ops if op.name in FUNCTIONS)
-    size_name = f"%{name}.shape.0"
-    return any(size_name in _argument_names(op) for op in functions)
-
-
-def _argument_names(function: TtgirOp) -> Sequence[str]:
-    """The names of a function's arguments, each with its `%`."""
-    names: Sequence[str] = function.attributes["block_args"][0]
-    return names
+    return any(f"{name}.shape.0" in flow.named_arguments(op) for op in functions)
 
 
 def _argument(flow: DataFlow, value: int) -> tuple[str, Mapping[str, object]] | None:
@@ -199,7 +191,7 @@ def _argument(flow: DataFlow, value: int) -> tuple[str, Mapping[str, object]] | 
         if owner.name in FUNCTIONS:
             position = flow.arguments[owner.index].index(value)
             attributes = owner.attributes.get("arg_attrs", ())
-            name = _argument_names(owner)[position].lstrip("%")
+            name = flow.argument_name(value)
             return name, attributes[position] if position < len(attributes) else {}
         value = flow.carried.get(value, (UNKNOWN,))[0]
     return None
