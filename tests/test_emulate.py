@@ -307,6 +307,8 @@ def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
     assert "add_five takes 24 bytes of arguments, and --args gives 16" in missing.stderr
     for options, message in (
         (("--args", "i32[99999999999]"), "argument 0, 'i32[99999999999]', takes more than 2 GiB"),
+        (("--args", "i32 4294967296"), "argument 0: 'i32 4294967296' has more than 32 bits"),
+        (("--args", "i8 -129"), "argument 0: 'i8 -129' has more than 8 bits"),
         (("--args", arguments, "--lds", "70000"), "70,000 bytes of LDS, and a workgroup of gfx942"),
     ):
         refused = tool("emulate", "add.s", "--block", "64", *options)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.emulator.grid import Launch
 from kinspect.inspector.emulator.launch import Emulator
 from kinspect.inspector.emulator.memory import Buffer
@@ -447,6 +448,36 @@ def test_an_impossible_launch_says_why(
     grid: tuple[int, int, int], how: dict[str, Any], reason: str
 ) -> None:
     assert reason in (stated(STRIDED, grid, **how).no_time or "")
+
+
+METADATA = """
+.amdgpu_metadata
+---
+amdhsa.kernels:
+  - .name: k
+    .symbol: k.kd
+    .kernarg_segment_size: 24
+    .args:
+      - .offset: 0
+        .size: 8
+        .value_kind: global_buffer
+      - .offset: 8
+        .size: 8
+        .value_kind: global_buffer
+      - .offset: 16
+        .size: 8
+        .value_kind: LAST
+...
+.end_amdgpu_metadata
+"""
+
+
+def test_what_may_be_left_out_are_two_pointers() -> None:
+    """Triton adds two; other arguments that are left out would be read as 0."""
+    text = STRIDED.replace("kernarg_size 16", "kernarg_size 24") + METADATA
+    launched(text.replace("LAST", "global_buffer"), "f32[64]=zeros", (4, 1, 1), 64)
+    with pytest.raises(KinspectError, match="k takes 24 bytes of arguments, and --args gives 8"):
+        launched(text.replace("LAST", "by_value"), "f32[64]=zeros", (4, 1, 1), 64)
 
 
 @pytest.mark.parametrize("mhz", [1.0, 1e5])

@@ -194,7 +194,7 @@ def code_launch(
     kernarg = bytearray(pack_scalars(arguments))
     kernarg_bytes = function.resources.kernarg_bytes or 0
     if kernarg_bytes:  # 0 where the file does not state it
-        _check_size(function.name, len(kernarg), kernarg_bytes)
+        _check_size(function, len(kernarg), kernarg_bytes)
     if kernarg_bytes - len(kernarg) >= _IMPLICIT_BYTES:
         kernarg = kernarg.ljust(kernarg_bytes - _IMPLICIT_BYTES, b"\0")
         kernarg += implicit_arguments(request.grid, block, request.lds_bytes, HOSTCALL_ADDRESS)
@@ -214,16 +214,20 @@ def code_launch(
     )
 
 
-def _check_size(kernel: str, explicit_bytes: int, segment_bytes: int) -> None:
+def _check_size(function: Function, explicit_bytes: int, segment_bytes: int) -> None:
     """Refuses arguments that do not fill the kernel's segment, hidden arguments aside."""
-    missing = segment_bytes - -(-explicit_bytes // 8) * 8
+    given = -(-explicit_bytes // 8) * 8
+    missing = segment_bytes - given
     if missing >= _IMPLICIT_BYTES:
         missing -= _IMPLICIT_BYTES
-    if explicit_bytes > segment_bytes or (
-        missing >= 8 and missing not in (_SCRATCH_POINTERS, _IMPLICIT_BYTES_V4)
-    ):
+    allowed = {_IMPLICIT_BYTES_V4}
+    pointers = function.resources.pointers
+    if pointers is None or {given, given + _SCRATCH_POINTERS // 2} <= {*pointers}:
+        allowed.add(_SCRATCH_POINTERS)
+    if explicit_bytes > segment_bytes or (missing >= 8 and missing not in allowed):
         raise KinspectError(
-            f"{kernel} takes {segment_bytes} bytes of arguments, and --args gives {explicit_bytes}",
+            f"{function.name} takes {segment_bytes} bytes of arguments, and --args gives"
+            f" {explicit_bytes}",
             "name every argument, in the order of the kernel's parameters",
         )
 
@@ -300,9 +304,15 @@ def typed_arguments(
         if match["value"] is not None:
             try:
                 value = float(match["value"]) if is_float_kind else int(match["value"], 0)
-                passed.append((kind, value))
             except ValueError:
                 raise KinspectError(f"argument {number}: {argument!r} is no number", "") from None
+            bits = 8 * np.dtype(_DTYPES[kind]).itemsize
+            if not is_float_kind and not -(1 << bits - 1) <= value < 1 << bits:
+                raise KinspectError(
+                    f"argument {number}: {argument[:60]!r} has more than {bits} bits",
+                    "state its type and value as the kernel takes them",
+                )
+            passed.append((kind, value))
             continue
         count = int(match["count"][-_MOST_DIGITS:])
         is_cut = len(match["count"]) > _MOST_DIGITS
