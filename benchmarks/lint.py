@@ -133,7 +133,8 @@ def print_process(path: Path, runs: int) -> None:
 
 
 _IMPORTS = (
-    "from kinspect.inspector.cli import group, analyze; from kinspect.inspector.formats import text"
+    "from kinspect.inspector.cli import group, analyze;"
+    " from kinspect.inspector.present import report"
 )
 
 

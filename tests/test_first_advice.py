@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from kept_compiles import collect_kept
-from kinspect.inspector.formats import text
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.present.report import write_text
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,7 +24,7 @@ def compiled(file: str, case: str) -> KernelReport:
 
 def shown(kernel: KernelReport) -> str:
     stream = io.StringIO()
-    text.write(Report("t", {}, (kernel,), ()), stream, color=False)
+    write_text(Report("t", {}, (kernel,), ()), stream, color=False)
     return " ".join(stream.getvalue().split())
 
 
@@ -50,4 +50,4 @@ def test_of_a_kernel_that_cannot_launch_nothing_is_tuned() -> None:
     assert "cannot launch" in page
     assert "narrow:" not in page
     assert "would give" not in page
-    assert "1 finding (1 error)" in page
+    assert page.count("KI0") == 1

@@ -24,15 +24,15 @@ from kinspect.inspector.formats import (
     github,
     lint_agent,
     lint_md,
-    md,
 )
 from kinspect.inspector.formats.html import page
 from kinspect.inspector.formats.html.page_kernels import PageKernel
-from kinspect.inspector.formats.md import code, inline, table
 from kinspect.inspector.lint.results import CheckedKernel, LintReport
 from kinspect.inspector.model import ErrorRecord, Location, Metric, Report, SourceLoc, Variant
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.present.markdown import code, inline, table
+from kinspect.inspector.present.report import write_markdown
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
 
@@ -143,7 +143,11 @@ def of_lint(write: Callable[..., None]) -> Callable[[Report, TextIO], None]:
     return lambda report, out: write(lint_report(report), out)
 
 
-MARKDOWN = {"md": md.write, "lint_md": of_lint(lint_md.write), "diff_md": write_diff(diff_md.write)}
+MARKDOWN = {
+    "md": write_markdown,
+    "lint_md": of_lint(lint_md.write),
+    "diff_md": write_diff(diff_md.write),
+}
 LINES = {
     "agent": agent.write,
     "lint_agent": of_lint(lint_agent.write),

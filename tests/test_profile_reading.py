@@ -12,10 +12,11 @@ from csv_files import COUNTED, NAME, TRACE, counted, traced, write
 from kinspect.inspector.cli.group import run as kinspect
 from kinspect.inspector.compare.profiles import compare
 from kinspect.inspector.explain import profile_view
-from kinspect.inspector.formats import paper, profile_diff, profile_json, profile_text, timeline
+from kinspect.inspector.formats import profile_diff, profile_json, profile_text, timeline
 from kinspect.inspector.formats.html import page
 from kinspect.inspector.model import Metric
 from kinspect.inspector.model.recording import KernelShape, Part, Profile, Recording, TopKernel
+from kinspect.inspector.present import paper
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.kernel_profiles import analyse, is_impossible
 from kinspect.tui.screens.profile.columns import columns

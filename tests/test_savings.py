@@ -13,13 +13,14 @@ import lxml.html
 import pytest
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.explain import view
-from kinspect.inspector.formats import agent, md, text
+from kinspect.inspector.formats import agent
 from kinspect.inspector.formats.html.page import write_report
 from kinspect.inspector.formats.html.page_kernels import page_kernels
 from kinspect.inspector.lint.engine import Judgement, evaluate, judge
 from kinspect.inspector.lint.schema import Pack, PackError, parse_pack
 from kinspect.inspector.model import KernelReport, LaneUse, MemoryOp, Report
 from kinspect.inspector.model.removal import Removal, Removed
+from kinspect.inspector.present.report import write_markdown, write_text
 from kinspect.inspector.report import json_brief, json_read, json_write
 from kinspect.inspector.timing.removals import _place
 from msgspec.structs import replace
@@ -363,9 +364,9 @@ def as_html(report: Report, stream: io.StringIO) -> None:
 @pytest.mark.parametrize(
     ("write", "saving"),
     [
-        (text.write, "R1 -27 % "),
+        (write_text, "-27 % ISA 22 "),
         (agent.write, "saves=27.3%"),
-        (md.write, "R1 (-27 %)"),
+        (write_markdown, "**-27 %** ISA 22:"),
         (as_html, "R1 -27 % "),
     ],
 )
@@ -405,7 +406,7 @@ def test_facts_are_told_by_all_alone(
     for option in ("--all", "--details"):
         assert main(["analyze", option, str(saved)]) == 0
         told[option] = " ".join(capsys.readouterr().out.split())
-    fact = "1 fact that would save less than 3 % fact R2 -1 % little"
+    fact = "1 fact that would save less than 3 % -1 % ISA 22 little R2"
     assert [fact in out for out in told.values()] == [True, False]
 
 

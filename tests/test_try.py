@@ -45,7 +45,7 @@ from kinspect.inspector.compare.trials.space import Space, own_space, space_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.explain import time_view, trials_view
 from kinspect.inspector.explain.code.explanations import explain_finding
-from kinspect.inspector.formats import md, text, try_agent, try_json, try_text
+from kinspect.inspector.formats import try_agent, try_json, try_text
 from kinspect.inspector.formats.html.page import write_report
 from kinspect.inspector.formats.html.page_kernels import page_kernels
 from kinspect.inspector.lint.rule import Cure, Pack
@@ -53,6 +53,7 @@ from kinspect.inspector.model import Change, Report, Trial, Variant
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Job, request_for, timing
+from kinspect.inspector.present.report import write_markdown, write_text
 from kinspect.inspector.report import json_read, json_write
 from msgspec.structs import replace
 
@@ -774,9 +775,9 @@ def test_every_form_of_a_report_says_what_was_tried(
     spilling: tuple[TryRequest, Report], spilling_tried: Trials
 ) -> None:
     report = with_trials(spilling[1], spilling_tried.result())
-    for writer in (text, md):
+    for write in (write_text, write_markdown):
         stream = io.StringIO()
-        writer.write(report, stream)
+        write(report, stream)
         assert told_first(spilling_tried) in " ".join(stream.getvalue().split())
     page = io.StringIO()
     write_report(report, page_kernels(report.kernels), page)

@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 from kinspect.inspector.base import named_files
 from kinspect.inspector.cli.group import cli
-from kinspect.inspector.formats import md, text
 from kinspect.inspector.isa.asm.includes import includes_beside
 from kinspect.inspector.isa.asm.recognition import is_binary
 from kinspect.inspector.isa.assembly import parse_text
@@ -25,6 +24,7 @@ from kinspect.inspector.lint.nodes import ANYTHING, Interval, apply_to_bounds
 from kinspect.inspector.model import Function, KernelReport, Report
 from kinspect.inspector.pipeline.analysis import analyze_code_object, analyze_text
 from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.present.report import write_markdown, write_text
 from kinspect.inspector.report import json_read
 from kinspect.inspector.report import json_write as json_v1
 
@@ -111,13 +111,13 @@ def test_what_was_not_read_may_access_memory(kind: str) -> None:
 
 def as_text(kernel: KernelReport) -> str:
     stream = io.StringIO()
-    text.write(Report("t", {}, (kernel,), ()), stream)
+    write_text(Report("t", {}, (kernel,), ()), stream, details=True)
     return stream.getvalue()
 
 
 def md_lines(kernel: KernelReport) -> list[str]:
     stream = io.StringIO()
-    md.write(Report("t", {}, (kernel,), ()), stream)
+    write_markdown(Report("t", {}, (kernel,), ()), stream)
     return stream.getvalue().splitlines()
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.cli.group import COMMANDS, cli
-from kinspect.inspector.formats import text
 from kinspect.inspector.guest.emulation import script
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.present.report import write_text
 from msgspec.structs import replace
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
@@ -105,8 +105,8 @@ def test_all_facts_are_shown_where_asked_for() -> None:
     report = collect(Request((str(SMALL),)))
     report = replace(report, kernels=(replace(kernel, leads=leads),))
     brief, full = io.StringIO(), io.StringIO()
-    text.write(report, brief)
-    text.write(report, full, every=True)
+    write_text(report, brief)
+    write_text(report, full, every=True)
     assert "fact 1" not in brief.getvalue()
     assert all(f"fact {n}" in full.getvalue() for n in range(7))
     assert "7 facts that would save less than 3 %" in full.getvalue()

@@ -139,14 +139,14 @@ def _text(suffix: str, report: Report, picture: Picture) -> str:
         return picture.svg()
     if suffix == ".html":
         return picture.html()
-    from ..inspector.formats import md
+    from ..inspector.present.report import write_markdown
     from ..inspector.report import json_write as json_v1
 
     stream = io.StringIO()
     if suffix == ".json":
         json_v1.write(_signed(report), stream)
         return stream.getvalue()
-    md.write(_signed(report), stream)
+    write_markdown(_signed(report), stream)
     return no_commands(stream.getvalue())
 
 

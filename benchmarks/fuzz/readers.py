@@ -83,13 +83,13 @@ def _ttgir(case: Path) -> str:
 
 def _written(report: Report) -> str:
     from kinspect.inspector.explain import view
-    from kinspect.inspector.formats import md, text
     from kinspect.inspector.formats.html import page
     from kinspect.inspector.formats.html.page_kernels import page_kernels
+    from kinspect.inspector.present.report import write_markdown, write_text
     from kinspect.inspector.report import json_write as json_v1
 
     out = io.StringIO()
-    for write in (json_v1.write, text.write, md.write):
+    for write in (json_v1.write, write_text, write_markdown):
         write(report, out)
     page.write_report(report, page_kernels(view.worst_first(report.kernels)), out)
     assert OUTSIDE not in out.getvalue(), "a file outside was read"

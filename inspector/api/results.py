@@ -284,10 +284,10 @@ class Analysis:
         saved.save(self.report, Path(path))
 
     def __str__(self) -> str:
-        from ..formats import text
+        from ..present.report import write_text
 
         stream = io.StringIO()
-        text.write(self.report, stream, color=False)
+        write_text(self.report, stream, color=False)
         return stream.getvalue()
 
     def _repr_html_(self) -> str:

@@ -239,17 +239,17 @@ def _write(
 
         json_brief.write(report, stream)
     elif form == "md":
-        from ..formats import md
+        from ..present.report import write_markdown
 
-        md.write(report, stream)
+        write_markdown(report, stream)
     elif form == "agent":
         from ..formats import agent
 
         agent.write(report, stream, next_steps())
     else:
-        from ..formats import text
+        from ..present.report import write_text
 
-        text.write(report, stream, details=details, every=every, color=color)
+        write_text(report, stream, details=details, every=every, color=color)
 
 
 def _sorted(report: Report, sort: str) -> Report:

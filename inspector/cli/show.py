@@ -219,9 +219,10 @@ def _write_item(
         if form == "json":
             item_json.write_kernel(kernel, stream)
         else:
-            from ..formats import text as report_text
+            from ..present.report import write_text
 
-            report_text.write(Report("", {}, (kernel,), ()), stream, every=True, color=color)
+            report = Report("", {}, (kernel,), ())
+            write_text(report, stream, details=True, every=True, color=color)
         return ()
     from ..explain.code.reading import reading_of
     from ..explain.code.texts import texts_of

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from .. import machines
 from ..model import KernelReport, int_of, number_of, value_of
 from .view import kib, plural, show
 
@@ -43,6 +44,27 @@ def occupancy_lines(kernel: KernelReport) -> list[str]:
     words = occupancy_words(kernel)
     lines = [words.resident, *filter(None, (words.launch, words.compiler, words.step))]
     return lines + launch_lines(kernel)
+
+
+def waves_text(kernel: KernelReport) -> str:
+    """Waves that a SIMD holds, of the most that it can hold: `7 of 8`; `?` where unknown."""
+    resident = show(value_of(kernel.metrics, "occupancy.waves_per_eu"))
+    if kernel.arch is None or kernel.arch not in machines.names():
+        return resident
+    return f"{resident} of {machines.load(kernel.arch).max_waves}"
+
+
+def in_short(kernel: KernelReport) -> str:
+    """One line: the waves of a SIMD, what limits them, and the step to more."""
+    words = occupancy_words(kernel)
+    m = kernel.metrics
+    limiter = value_of(m, "occupancy.limiter")
+    if not isinstance(value_of(m, "occupancy.waves_per_eu"), int | float) or cannot_launch(kernel):
+        return words.resident
+    line = f"{waves_text(kernel)} per SIMD"
+    if isinstance(limiter, str) and limiter != "waves":
+        line += f", limited by {_RESOURCES.get(limiter, limiter)}"
+    return f"{line}; {words.step}" if words.step else line
 
 
 def launch_lines(kernel: KernelReport) -> list[str]:

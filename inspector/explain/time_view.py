@@ -62,11 +62,11 @@ def estimate(time: KernelTime) -> str:
     return f"{amount(time.us)} ({low}–{high}, estimated)"
 
 
-def busy_units(time: KernelTime) -> str:
+def busy_units(time: KernelTime, most: int | None = None) -> str:
     """`memory 38 % of peak, matrix 4 %`: the units that do anything, the busiest first."""
     ranked = sorted(time.units.items(), key=lambda item: -item[1])
     told = [f"{_NAMES[name]} {100 * share:.0f} %" for name, share in ranked if share >= _BUSY]
-    return ", ".join(told) or "hardly any"
+    return ", ".join(told[:most]) or "hardly any"
 
 
 def summary(time: KernelTime) -> str:
@@ -105,10 +105,10 @@ def saved(saving: Saving) -> str:
     return f"{-saving.percent:.0f} % {amount(saving.us)}"
 
 
-def stall_bar(time: KernelTime, width: int) -> tuple[str, str]:
+def stall_bar(time: KernelTime, width: int, most: int = len(_SIGNS)) -> tuple[str, str]:
     """A launch's time as a bar of its foremost reasons, and what each sign of it stands for."""
     bar, words = "", []
-    for sign, stall in zip(_SIGNS, time.stalls, strict=False):
+    for sign, stall in zip(_SIGNS[:most], time.stalls, strict=False):
         bar += sign * round(width * stall.share)
         words.append(f"{sign} {STALLS[stall.reason]} {100 * stall.share:.0f} %")
     return f"{bar:·<{width}}", "  ".join(words)

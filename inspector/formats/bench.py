@@ -9,7 +9,7 @@ from typing import TextIO
 from ..bench.suite.results import OK, SKIPPED, Bench, Timed, ratio
 from ..explain import view
 from ..explain.table import Column, rows_of
-from .paper import Line, paper_for, print_wrapped
+from ..present.paper import Line, paper_for, print_wrapped
 
 MOST_CONFIG = 100
 

@@ -10,7 +10,7 @@ from ..explain import view
 from ..explain.code.marked_lines import MarkedLine
 from ..explain.registers_view import pressure_bar
 from ..model import Finding, KernelReport, RegisterPressure
-from .paper import Line, Paper, paper_for, print_wrapped
+from ..present.paper import Line, Paper, paper_for, print_wrapped
 
 SIGNS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"error": ("✗", "bold red"), "warning": ("▲", "yellow"), "info": ("•", "cyan")}

@@ -9,7 +9,7 @@ from ..compare.diff import diff_view
 from ..compare.diff.results import Alone, DiffReport, KernelDiff, label_of
 from ..explain import view
 from ..explain.table import Column, rows_of
-from .paper import Line, Paper, paper_for, print_table, print_wrapped
+from ..present.paper import Line, Paper, paper_for, print_table, print_wrapped
 
 IN_FULL = ("regression", "mixed", "unknown")
 MOST_IN_FULL = 5

@@ -10,7 +10,7 @@ from ..base.printable import printable, printable_line
 from ..base.streams import no_commands
 from ..compare.diff import diff_view
 from ..compare.diff.results import DiffReport, KernelDiff, label_of
-from .md import cell, code, inline, table
+from ..present.markdown import cell, code, inline, table
 
 MOST_ROWS = 50
 MOST_IN_FULL = 10

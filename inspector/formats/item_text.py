@@ -15,8 +15,8 @@ from ..explain.trials_view import tried_lines
 from ..explain.view import plural
 from ..lint.rule import RuleText, show
 from ..model import Access, Finding, KernelReport, Location, LoopReport, MemoryOp, Metric
+from ..present.paper import Line, Paper, paper_for, print_wrapped
 from .agent_calls import SHELL, AgentCalls
-from .paper import Line, Paper, paper_for, print_wrapped
 
 _INDENT = "  "
 MOST_OF_LOOP = 1_600

@@ -13,8 +13,8 @@ from ..explain.layout_values import LaidOutValue, LayoutDrawing, alike
 from ..explain.lds_picture import LdsPicture
 from ..explain.register_picture import LaneCell, RegisterPicture
 from ..explain.view import plural
+from ..present.paper import Line, Paper, paper_for
 from ..ttgir.holders import Holder
-from .paper import Line, Paper, paper_for
 
 WIDTH = 80
 MOST_ROWS = 64

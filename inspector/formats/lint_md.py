@@ -14,9 +14,9 @@ from typing import TextIO
 from ..base.printable import one_line
 from ..explain.view import file_name, plural
 from ..lint.results import LintReport
+from ..present.markdown import is_reference, link, references_as_code
 from . import lint_view
 from .lint_view import MergedFindings
-from .md import is_reference, link, references_as_code
 
 MOST_BYTES = 60_000
 """A comment on GitHub may have 65,536 characters; a caller may add some."""

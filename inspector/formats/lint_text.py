@@ -14,9 +14,9 @@ from ..explain.view import file_name, plural, show
 from ..lint.ranking import repetitions_last
 from ..lint.results import CheckedKernel, LintReport
 from ..model import MetricValue
+from ..present.paper import Line, Paper, paper_for, wrapped
 from . import lint_view as view
 from .lint_view import MergedFindings
-from .paper import Line, Paper, paper_for, wrapped
 
 MOST_KERNELS = 24
 """With findings in more kernels than this they are grouped by rule."""

@@ -13,7 +13,7 @@ from ..compare.profiles import KernelChange, MeasuredChange, ProfileDiff
 from ..explain import quantities, recording_view, view
 from ..explain.table import Column, rows_of
 from ..model.recording import KernelProfile, Profile
-from .paper import Line, Paper, paper_for, print_wrapped
+from ..present.paper import Line, Paper, paper_for, print_wrapped
 
 SCHEMA_VERSION = 1
 MAX_IN_FULL = 5

@@ -8,10 +8,12 @@ from ..explain import profile_view, quantities, recording_view, stall_view, time
 from ..explain.table import Column, rows_of
 from ..model import KernelReport
 from ..model.recording import KernelProfile, Profile
+from ..present.kernel import stall_table
+from ..present.paper import Line, Paper, paper_for, print_table, print_wrapped
+from ..present.text import print_block
 from ..profile.figures import counter_comparison
-from ..profile.placing.stalls import Stall, stalls
+from ..profile.placing.stalls import stalls
 from ..profile.predicted import Parting, predicted
-from .paper import Line, Paper, paper_for, print_table, print_wrapped
 
 DETAILS_UP_TO = 3
 """How many kernels are shown in full without --details."""
@@ -132,8 +134,9 @@ def _kernel(paper: Paper, kernel: KernelProfile, profile: Profile, details: bool
     _counters(paper, kernel, None if details else MOST_COUNTERS)
     _emulated(paper, kernel, report)
     _predicted(paper, kernel, report)
-    if report is not None:
-        stall_table(paper, stalls(report))
+    if report is not None and (measured := stalls(report)):
+        paper.print(Line())
+        print_block(stall_table(measured, MOST_STALLS), paper)
     for note in kernel.notes:
         print_wrapped(paper, Line(f"  note: {note}", "dim"), "    ")
 
@@ -233,36 +236,6 @@ def _parting(paper: Paper, parting: Parting) -> None:
         Column("source", lambda row: view.place(row.source)),
     ]
     print_table(paper, rows_of(columns, parting.lines), indent=" " * 6)
-
-
-def stall_table(paper: Paper, stall_lines: list[Stall], limit: int = MOST_STALLS) -> None:
-    """Prints the lines that cost most, each with the results of static analysis for it."""
-    if not stall_lines:
-        return
-    paper.print(Line())
-    columns = [
-        Column("where it stalls", lambda stall: f"line {stall.line}"),
-        Column(
-            "%", lambda stall: f"{stall.share:.1f}" if stall.share is not None else "", right=True
-        ),
-        Column(
-            "cycles",
-            lambda stall: (
-                quantities.scaled(stall.stall_cycles) if stall.stall_cycles is not None else ""
-            ),
-            right=True,
-        ),
-        Column(
-            "samples",
-            lambda stall: quantities.scaled(stall.samples) if stall.samples is not None else "",
-            right=True,
-        ),
-        Column("instruction", lambda stall: stall.mnemonic),
-        Column("loop", lambda stall: stall.loop or ""),
-        Column("source", lambda stall: view.place(stall.source)),
-        Column("beside it", stall_view.remarks_beside),
-    ]
-    print_table(paper, rows_of(columns, stall_lines[:limit]), indent=" " * 6)
 
 
 def _samples(paper: Paper, profile: Profile) -> None:

@@ -8,7 +8,7 @@ from typing import TextIO
 from ..explain import registers_view, view
 from ..metrics.pressure import register_pressure
 from ..model import KernelReport, value_of
-from .paper import Line, Paper, paper_for, print_table, print_wrapped
+from ..present.paper import Line, Paper, paper_for, print_table, print_wrapped
 
 _MARGIN = 4
 """Blanks before and after a curve."""

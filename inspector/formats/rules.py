@@ -15,7 +15,7 @@ from ..explain.view import plural
 from ..lint.catalogue import Catalogue
 from ..lint.document import Fault
 from ..lint.rule import Pack, Rule, RuleText
-from .md import address, code, inline, table
+from ..present.markdown import address, code, inline, table
 
 WIDTH = 96
 SUMMARY_WIDTH = 80

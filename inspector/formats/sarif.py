@@ -19,8 +19,8 @@ from ..base.printable import printable_columns
 from ..lint.results import LintReport, Suppression
 from ..lint.rule import Rule
 from ..model import ErrorRecord
+from ..present import markdown
 from . import lint_view as view
-from . import md
 from .lint_view import MergedFindings, ShownPlace
 from .repository import path_in_repository, repository_root
 
@@ -135,10 +135,10 @@ def _category(report: LintReport) -> str:
 def _rule(rule: Rule) -> dict[str, Any]:
     """Returns the descriptor of a rule."""
     text = rule.text
-    links = [f"- {md.link(reference.title, reference.url)}" for reference in text.references]
+    links = [f"- {markdown.link(reference.title, reference.url)}" for reference in text.references]
     fix = view.general_fix(text)
-    why = "\n\n".join(md.inline(paragraph) for paragraph in text.explain.split("\n\n"))
-    what = f"**What to do.** {md.inline(fix)}" if fix else ""
+    why = "\n\n".join(markdown.inline(paragraph) for paragraph in text.explain.split("\n\n"))
+    what = f"**What to do.** {markdown.inline(fix)}" if fix else ""
     markdown_sections = [why, what, "\n".join(links)]
     text_sections = [text.explain, f"What to do: {fix}" if fix else ""]
     name = text.name.replace("-", " ")

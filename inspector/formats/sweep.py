@@ -26,8 +26,8 @@ from ..compare.sweep.table import (
 from ..compare.times import EQUAL
 from ..explain import time_view, view
 from ..explain.table import Column, rows_of
+from ..present.paper import Line, Paper, paper_for, print_wrapped
 from ..report.json_write import error_fields
-from .paper import Line, Paper, paper_for, print_wrapped
 
 SCHEMA_VERSION = 1
 FIGURES = (

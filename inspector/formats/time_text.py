@@ -8,7 +8,7 @@ from typing import Final, TextIO
 from ..explain import time_view, view
 from ..model import KernelReport
 from ..model.time import BOUNDS, KernelTime, LoopTime
-from .paper import Line, Paper, paper_for, print_wrapped
+from ..present.paper import Line, Paper, paper_for, print_wrapped
 
 _BAR: Final = 40
 """Characters of the bar of reasons that stands for the whole time."""

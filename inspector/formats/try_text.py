@@ -10,7 +10,7 @@ from ..compare.trials.results import KernelTrials, TrialRow, TrialRun
 from ..explain import time_view, trials_view, view
 from ..explain.table import Column, rows_of
 from ..model import Finding, Scalar
-from .paper import Line, Paper, paper_for, print_wrapped
+from ..present.paper import Line, Paper, paper_for, print_wrapped
 
 MARK = "*"
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}

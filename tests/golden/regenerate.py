@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from kinspect.inspector.formats import github, junit, lint_json, lint_md, lint_text, md, sarif, text
+from kinspect.inspector.formats import github, junit, lint_json, lint_md, lint_text, sarif
 from kinspect.inspector.lint.engine import evaluate
 from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
 from kinspect.inspector.lint.schema import load_pack
@@ -23,6 +23,7 @@ from kinspect.inspector.model import ErrorRecord, Finding, KernelReport, Report,
 from kinspect.inspector.pipeline.analysis import catalogue
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.present.report import write_markdown, write_text
 from kinspect.inspector.report import json_write as json_v1
 from msgspec.structs import replace
 
@@ -143,8 +144,8 @@ def _without(
 
 WRITERS: dict[str, Callable[[Report, TextIO], None]] = {
     "small.json": json_v1.write,
-    "small.md": md.write,
-    "small.txt": text.write,
+    "small.md": write_markdown,
+    "small.txt": write_text,
 }
 LINT_WRITERS: dict[str, Callable[[LintReport, TextIO], None]] = {
     "lint_small.github": partial(github.write, root=FOLDER),

@@ -28,7 +28,9 @@ class Line:
 
     def append(self, text: str, style: str = "") -> None:
         """Adds a span at the end."""
-        if text:
+        if text and self.spans and self.spans[-1][1] == style:
+            self.spans[-1] = (self.spans[-1][0] + text, style)
+        elif text:
             self.spans.append((text, style))
 
     @property

@@ -1,0 +1,148 @@
+"""A document: sections of figures, tables, lists and sentences, without colour, width or markup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Tone = Literal["", "strong", "weak", "good", "bad", "error", "warning", "info"]
+"""How words are meant: `strong` is read first, `weak` last; `error` to `info` are severities."""
+
+
+class Span(Struct, frozen=True):
+    """Words of one tone."""
+
+    text: str
+    tone: Tone = ""
+
+
+Text = tuple[Span, ...]
+
+
+def words(text: str, tone: Tone = "") -> Text:
+    """A text of one span."""
+    return (Span(text, tone),)
+
+
+def plain(text: Text) -> str:
+    """The words without their tones."""
+    return "".join(span.text for span in text)
+
+
+class Paragraph(Struct, frozen=True):
+    """A sentence or a few."""
+
+    text: Text
+
+
+class Figure(Struct, frozen=True):
+    """A figure, or several that belong together.
+
+    Args:
+        label: what it is of.
+        text: the figure, with its unit.
+        share: of what there is, 0 to 1: drawn as a bar; None without one.
+        beside: what stands behind the bar.
+    """
+
+    label: str
+    text: Text
+    share: float | None = None
+    beside: Text = ()
+
+
+class Figures(Struct, frozen=True):
+    """Figures, one below the other.
+
+    Args:
+        rows: the figures.
+        is_row: they are short and stand side by side.
+    """
+
+    rows: tuple[Figure, ...]
+    is_row: bool = False
+
+
+class Column(Struct, frozen=True):
+    """A column of a table.
+
+    Args:
+        title: its heading.
+        right: aligned to the right.
+        rank: where the table is too wide, columns of the highest rank are left out first; those of
+            rank 0 stay.
+        shrinks: its texts may be cut where the table is too wide.
+    """
+
+    title: str
+    right: bool = False
+    rank: int = 0
+    shrinks: bool = False
+
+
+class Table(Struct, frozen=True):
+    """A table; `rows` have a cell for each column."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def table(columns: Sequence[tuple[Column, Callable[[Any], str]]], items: Iterable[Any]) -> Table:
+    """A table with a row for each item, without columns that are empty in all rows."""
+    rows = [[text(item) for _, text in columns] for item in items]
+    filled = [n for n in range(len(columns)) if any(row[n] for row in rows)]
+    return Table(
+        tuple(columns[n][0] for n in filled), tuple(tuple(row[n] for n in filled) for row in rows)
+    )
+
+
+class Item(Struct, frozen=True):
+    """A finding, or another thing to do.
+
+    Args:
+        mark: what it is worth: a saving or a severity.
+        place: where it is.
+        text: what it is.
+        name: what others call it: the id of a rule.
+        below: what to do about it, and what came of that.
+    """
+
+    mark: Span
+    place: str
+    text: str
+    name: str = ""
+    below: tuple[Span, ...] = ()
+
+
+class Items(Struct, frozen=True):
+    """A list, in the order in which it is worth reading."""
+
+    items: tuple[Item, ...]
+
+
+class Listing(Struct, frozen=True):
+    """Lines that keep their own indentation."""
+
+    lines: tuple[str, ...]
+
+
+Block = Paragraph | Figures | Table | Items | Listing
+
+
+class Section(Struct, frozen=True):
+    """Blocks under a title.
+
+    Args:
+        blocks: what it holds.
+        title: its heading; empty where it goes on with the subject of the one before.
+        is_subject: its title names what the sections behind it are about.
+    """
+
+    blocks: tuple[Block, ...]
+    title: Text = ()
+    is_subject: bool = False
+
+
+Document = tuple[Section, ...]

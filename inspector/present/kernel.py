@@ -1,0 +1,390 @@
+"""A kernel's report: the first screen is the answer, the details are what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from ..explain import loop_view, occupancy_view, registers_view, stall_view, time_view, view
+from ..explain.emulated_view import emulated_lines
+from ..explain.lds_map import map_lines
+from ..explain.quantities import scaled
+from ..explain.trials_view import tried_lines
+from ..model import Finding, KernelReport, MemoryOp, SpillSlot, int_of, value_of
+from ..profile.placing.stalls import Stall, stalls
+from .document import (
+    Block,
+    Column,
+    Figure,
+    Figures,
+    Item,
+    Items,
+    Listing,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    Text,
+    table,
+    words,
+)
+
+MOST_STALLS: Final = 15
+"""Lines of the table of measured stalls."""
+_MOST_SLOTS: Final = 5
+_MOST_SLOT_LINES: Final = 3
+_MOST_FINDINGS: Final = 5
+"""Findings of a first screen; the details have them all."""
+_MOST_OPTIONS: Final = 72
+"""Characters of the options on a first screen."""
+_BAR: Final = 16
+_MOST_REASONS: Final = 3
+_MARKS: Final = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def title(kernel: KernelReport) -> Text:
+    """Name, target, place, case and launch."""
+    parts = [kernel.arch or "unknown target"]
+    if kernel.source is not None:
+        parts.append(view.place(kernel.source))
+    if kernel.variant is not None and kernel.variant.case:
+        parts.append(f"[{kernel.variant.case}]")
+    if launch := launch_text(kernel):
+        parts.append(launch)
+    return (Span(kernel.name, "strong"), Span("".join(f"  {part}" for part in parts)))
+
+
+def launch_text(kernel: KernelReport) -> str:
+    """`launched at attention.py:18, 2,048 workgroups, 3 times`; empty where nothing is known."""
+    variant = kernel.variant
+    parts = []
+    if variant is not None and variant.call_site is not None:
+        at = _place(variant.call_site.file, variant.call_site.line, kernel)
+        parts.append(f"launched at {at}")
+    workgroups = int_of(kernel.metrics, "grid.workgroups")
+    if workgroups is not None:
+        parts.append(view.plural(workgroups, "workgroup"))
+    if variant is not None and (variant.launches or 1) > 1:
+        parts.append(f"{variant.launches:,} times")
+    return ", ".join(parts)
+
+
+def first_screen(
+    kernel: KernelReport, *, every: bool = False, whole: bool = False
+) -> Iterator[Section]:
+    """How long a kernel takes, why, and what would make it faster.
+
+    Args:
+        kernel: its report.
+        every: what saves too little to be a finding as well.
+        whole: all findings and all options, however many.
+    """
+    blocks: list[Block] = []
+    configuration = view.configuration(kernel)
+    if len(configuration) > _MOST_OPTIONS and not whole:
+        configuration = f"{configuration[:_MOST_OPTIONS].rpartition('  ')[0]}  …"
+    if configuration:
+        blocks.append(Paragraph(words(configuration, "weak")))
+    if kernel.time is not None:
+        estimate = Span(time_view.estimate(kernel.time), "strong")
+        blocks.append(Paragraph((estimate, Span(f"  limited by {kernel.time.limiter}", "strong"))))
+    elif kernel.no_time:
+        blocks.append(Paragraph(words(f"no time: {kernel.no_time}", "weak")))
+    blocks += [
+        Paragraph(words(f"{text[0].upper()}{text[1:]}", "warning"))
+        for text in (view.assumed(kernel), view.unread(kernel))
+        if text
+    ]
+    if emulated := view.emulated(kernel):
+        blocks.append(Paragraph(words(emulated, "weak")))
+    blocks.append(Figures(tuple(_why(kernel))))
+    yield Section(tuple(blocks), title(kernel), is_subject=True)
+    found = [
+        *_findings(kernel, every=every, whole=whole),
+        *(Paragraph(words(f"note: {note}", "weak")) for note in kernel.notes),
+    ]
+    if found:
+        yield Section(tuple(found))
+
+
+def details(kernel: KernelReport) -> Iterator[Section]:
+    """Registers, LDS, hot loops, accesses, spills, and what was measured or emulated."""
+    yield _resources(kernel)
+    yield from _loops(kernel)
+    for found in (_accesses(kernel), _spills(kernel), _buffers(kernel)):
+        if found is not None:
+            yield found
+    if kernel.measured_lines and (measured := stalls(kernel)):
+        yield Section((stall_table(measured),))
+    if lines := emulated_lines(kernel):
+        yield _listing(lines)
+
+
+def _why(kernel: KernelReport) -> Iterator[Figure]:
+    """Where the time goes, and the figures that decide it."""
+    time, metrics = kernel.time, kernel.metrics
+    if time is not None:
+        bar, reasons = time_view.stall_bar(time, _BAR, _MOST_REASONS)
+        yield Figure("time", (Span(f"{bar}  {reasons}"),))
+        lines = [
+            f"{100 * row.share:.0f} % {_place(row.source.file, row.source.line, kernel)}"
+            f" ({time_view.STALLS[row.reason]})"
+            for row in time.lines
+            if row.source is not None
+        ]
+        if lines:
+            yield Figure("lines", words(", ".join(lines[:_MOST_REASONS])))
+        yield Figure("busy", words(time_view.busy_units(time, _MOST_REASONS)))
+    yield Figure("waves", words(occupancy_view.in_short(kernel)))
+    if launch := occupancy_view.occupancy_words(kernel).launch:
+        yield Figure("", words(launch, "weak"))
+    spills, scratch = int_of(metrics, "vgpr_spill_count"), int_of(metrics, "scratch_bytes")
+    used, limit = (value_of(metrics, f"vgpr_{of}") for of in ("count", "limit"))
+    text = [Span(f"{view.show(used)} of {view.show(limit)} VGPRs, {_registers(kernel)}spilled ")]
+    text.append(Span(view.show(spills), "warning" if spills else ""))
+    if scratch:
+        text.append(Span(f", scratch {view.kib(scratch)}", "warning"))
+    lds, most = (int_of(metrics, f"lds_{of}") for of in ("bytes", "limit"))
+    text.append(Span(f", LDS {view.kib(lds)} of {view.kib(most)}"))
+    yield Figure("uses", tuple(text))
+
+
+def _registers(kernel: KernelReport) -> str:
+    agprs = int_of(kernel.metrics, "agpr_count")
+    return f"of them {agprs} AGPRs, " if agprs else ""
+
+
+def _findings(kernel: KernelReport, *, every: bool, whole: bool) -> Iterator[Block]:
+    findings, leads = kernel.findings, kernel.leads
+    shown = findings if whole or every else findings[:_MOST_FINDINGS]
+    if shown:
+        yield _items(shown, kernel)
+    elif int_of(kernel.metrics, "instruction_count") is not None:
+        yield Paragraph(words(view.findings_summary(kernel), "strong"))
+    if len(shown) < len(findings):
+        more = view.plural(len(findings) - len(shown), "more finding")
+        yield Paragraph(words(f"{more}: --details", "weak"))
+    if leads and every:
+        yield Paragraph(words(view.leads_summary(kernel), "strong"))
+        yield _items(leads, kernel)
+    elif leads and findings:
+        yield Paragraph(words(f"{view.leads_summary(kernel)}: --all", "weak"))
+
+
+def _items(findings: Sequence[Finding], kernel: KernelReport) -> Items:
+    return Items(tuple(_item(finding, kernel, findings) for finding in findings))
+
+
+def _item(finding: Finding, kernel: KernelReport, shown: Sequence[Finding]) -> Item:
+    mark = view.saving(finding) or _MARKS[finding.severity]
+    last = [one for one in shown if (one.rule, one.fix) == (finding.rule, finding.fix)][-1]
+    below = [Span(text) for text in tried_lines(finding)]
+    if finding is last and finding.advice:  # a fix that several findings share is said once
+        below.append(Span(finding.advice, "weak"))
+    return Item(
+        Span(mark, "weak" if finding.doubt else finding.severity),
+        _finding_place(finding, kernel),
+        finding.message,
+        finding.rule,
+        tuple(below),
+    )
+
+
+def _finding_place(finding: Finding, kernel: KernelReport) -> str:
+    for location in finding.locations:
+        if location.file and location.line:
+            return _place(location.file, location.line, kernel)
+    return view.finding_place(finding)
+
+
+def _place(file: str, line: int, kernel: KernelReport) -> str:
+    """`:41` in the kernel's own file, else `norm.py:41`."""
+    own = kernel.source is not None and kernel.source.file == file
+    return f":{line}" if own else f"{view.file_name(file)}:{line}"
+
+
+def _resources(kernel: KernelReport) -> Section:
+    """Registers, LDS and code, with bars, and the occupancy."""
+    m = kernel.metrics
+    vgprs, vgpr_limit = int_of(m, "vgpr_count"), int_of(m, "vgpr_limit")
+    spills, scratch = int_of(m, "vgpr_spill_count"), int_of(m, "scratch_bytes")
+    beside = (
+        Span(f"AGPRs {view.show(value_of(m, 'agpr_count'))}"),
+        Span(f"   SGPRs {view.show(value_of(m, 'sgpr_count'))}"),
+        Span(f"   spills {view.show(spills)}", "warning" if spills else ""),
+        Span(f"   scratch {view.kib(scratch)}", "warning" if scratch else ""),
+    )
+    rows = [
+        Figure(
+            "VGPRs",
+            words(f"{view.show(vgprs)} of {view.show(vgpr_limit)}"),
+            _share(vgprs, vgpr_limit),
+            beside,
+        )
+    ]
+    if live := view.live_registers(kernel):
+        held = registers_view.held_text(kernel.live_peak) if kernel.live_peak else ""
+        rows.append(Figure("", words(f"{live}{': ' if held else ''}{held}", "weak")))
+    lds, lds_limit = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
+    note = m["lds_bytes"].note if lds is None and "lds_bytes" in m else ""
+    code = Span(f"{note}{'   ' if note else ''}code {view.kib(int_of(m, 'code_bytes'))}")
+    used = view.kib(lds).removesuffix(" KiB")
+    rows.append(
+        Figure("LDS", words(f"{used} of {view.kib(lds_limit)}"), _share(lds, lds_limit), (code,))
+    )
+    first, *others = occupancy_view.occupancy_lines(kernel)
+    rows.append(Figure("occupancy", words(first)))
+    rows += [Figure("", words(text, "weak")) for text in others]
+    return Section((Figures(tuple(rows)),))
+
+
+def _share(part: int | None, whole: int | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _loops(kernel: KernelReport) -> Iterator[Section]:
+    """The figures of the hot loops, the main one first, or of a kernel without loops."""
+    main = loop_view.main_loop(kernel)
+    if main is None:
+        if int_of(kernel.metrics, "instruction_count") is None:
+            text = "No code was read: loops, instructions and accesses are unknown"
+            yield Section((Paragraph(words(text)),))
+        else:
+            title = words(f"{view.no_loop(kernel)}; the whole kernel:", "strong")
+            yield Section((_card(loop_view.scorecard(kernel.metrics)),), title)
+        return
+    hot = sorted((loop for loop in kernel.loops if loop.hot), key=lambda one: one.id != main.id)
+    for loop in hot:
+        title = (Span("Hot loop", "strong"), Span(f"  {loop.id}  {loop_view.loop_title(loop)}"))
+        yield Section((_card(loop_view.scorecard(loop.metrics)),), title)
+
+
+def _card(pairs: Sequence[tuple[str, str]]) -> Figures:
+    """Figures side by side; scratch accesses in a loop cost most."""
+    rows = (
+        Figure(label, words(text, "bad" if label == "scratch" and text != "0" else ""))
+        for label, text in pairs
+    )
+    return Figures(tuple(rows), is_row=True)
+
+
+def _accesses(kernel: KernelReport) -> Section | None:
+    """The accesses of the main loop, or of the kernel, and why some are narrow."""
+    rows = loop_view.memory_rows(kernel.memory_ops, kernel.main_loop)
+    if not rows:
+        return None
+    where = "in the hot loop" if kernel.main_loop else "in the kernel"
+    accesses = table(
+        (
+            (Column(f"Memory {where}"), lambda row: f"{row.count} × {row.mnemonic}"),
+            (Column("bits", right=True), lambda row: view.show(row.bits)),
+            (Column("source", shrinks=True), lambda row: row.places),
+            (Column("note", shrinks=True), lambda row: row.note),
+        ),
+        rows,
+    )
+    narrow = (
+        Paragraph(words(f"narrow: {text}", "weak")) for text in loop_view.narrow_accesses(kernel)
+    )
+    return Section((accesses, *narrow))
+
+
+def stall_table(lines: Sequence[Stall], most: int = MOST_STALLS) -> Table:
+    """The measured lines that cost most, each with what analysis says of it."""
+    return table(
+        (
+            (Column("where it stalls"), lambda stall: f"line {stall.line}"),
+            (
+                Column("%", right=True),
+                lambda stall: f"{stall.share:.1f}" if stall.share is not None else "",
+            ),
+            (
+                Column("cycles", right=True),
+                lambda stall: scaled(stall.stall_cycles) if stall.stall_cycles is not None else "",
+            ),
+            (
+                Column("samples", right=True),
+                lambda stall: scaled(stall.samples) if stall.samples is not None else "",
+            ),
+            (Column("instruction", shrinks=True), lambda stall: stall.mnemonic),
+            (Column("loop", rank=1), lambda stall: stall.loop or ""),
+            (Column("source", shrinks=True), lambda stall: view.place(stall.source)),
+            (Column("beside it", rank=2, shrinks=True), stall_view.remarks_beside),
+        ),
+        lines[:most],
+    )
+
+
+def _listing(lines: Sequence[str]) -> Section:
+    """Lines of which the first is the title of the others."""
+    return Section((Listing(tuple(lines[1:])),), words(lines[0], "strong"))
+
+
+def _buffers(kernel: KernelReport) -> Section | None:
+    """The map of LDS where that limits the occupancy, or is more than there is."""
+    used, limit = int_of(kernel.metrics, "lds_bytes"), int_of(kernel.metrics, "lds_limit")
+    exceeds = used is not None and limit is not None and used > limit
+    if not exceeds and value_of(kernel.metrics, "occupancy.limiter") != "lds":
+        return None
+    lines = map_lines(kernel)
+    return _listing(lines) if lines else None
+
+
+def _spills(kernel: KernelReport) -> Section | None:
+    lines = spill_lines(kernel)
+    return _listing(lines) if lines else None
+
+
+def spill_lines(kernel: KernelReport) -> list[str]:
+    """Returns a title, the worst slots and the knobs; nothing if no hot loop has spills."""
+    hot = {loop.id for loop in kernel.loops if loop.hot}
+    slots = [slot for slot in kernel.spills if not hot.isdisjoint(slot.loops)]
+    if not slots:
+        return []
+    ops = {op.line: op for op in kernel.memory_ops}
+    labels = {loop.id: loop.header.label or loop.id for loop in kernel.loops}
+    places = int_of(kernel.metrics, "spills.hot_slots")
+    count = len(slots) if places is None else places
+    in_turn = f" for {len(slots)} values in turn" if len(slots) > count else ""
+    lines = [f"Spills in hot loops: {view.plural(count, 'slot')}{in_turn}"]
+    if values := registers_view.spilled_in_hot_loops(kernel.spilled_values):
+        lines.append(f"  {values}")
+    for slot in slots[:_MOST_SLOTS]:
+        parts = [
+            f"{verb} {_slot_places(at, ops, labels, hot)}"
+            for verb, at in (("stored", slot.stores), ("reloaded", slot.reloads))
+            if at
+        ]
+        lines.append(f"  {_slot_name(slot)}: {', '.join(parts)}")
+    if len(slots) > _MOST_SLOTS:
+        lines.append(f"  and {len(slots) - _MOST_SLOTS} more (--format json)")
+    knobs = value_of(kernel.metrics, "knobs")
+    if isinstance(knobs, str):
+        lines.append(f"  knobs: {knobs}")
+    return lines
+
+
+def _slot_name(slot: SpillSlot) -> str:
+    return f"slot {'?' if slot.offset is None else slot.offset} ({slot.size} B)"
+
+
+def _slot_places(
+    lines: Sequence[int],
+    ops: Mapping[int, MemoryOp],
+    labels: Mapping[str, str],
+    hot: set[str],
+) -> str:
+    """`ISA 1502, 1640 in .LBB0_4 (fa.py:88)`: those of one loop and line, a hot one if any."""
+    groups: dict[tuple[str | None, str], list[int]] = {}
+    for line in lines:
+        op = ops.get(line)
+        source = view.place(op.source.in_user_code) if op is not None and op.source else ""
+        groups.setdefault((op.loop if op is not None else None, source), []).append(line)
+    ranked = sorted(groups.items(), key=lambda item: item[0][0] not in hot)
+    (loop, source), at = ranked[0]
+    text = f"ISA {', '.join(str(line) for line in at[:_MOST_SLOT_LINES])}"
+    text += f" and {len(at) - _MOST_SLOT_LINES} more" if len(at) > _MOST_SLOT_LINES else ""
+    text += f" in {labels[loop]}" if loop is not None else ""
+    text += f" ({source})" if source else ""
+    elsewhere = len(lines) - len(at)
+    return f"{text} and {view.plural(elsewhere, 'time')} elsewhere" if elsewhere else text

@@ -1,0 +1,167 @@
+"""Documents as Markdown, for pull requests and notes.
+
+What a kernel's author wrote shows as it is: it becomes no HTML, image, link, mention or command.
+`inline`, `code`, `cell`, `address` and `table` write such texts, also for other Markdown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from ..base.printable import one_line, printable_line
+from .document import (
+    Block,
+    Document,
+    Figures,
+    Item,
+    Items,
+    Listing,
+    Paragraph,
+    Table,
+    Text,
+    plain,
+)
+
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"}
+_ACTIVE = re.compile(r"[&<>@`]|(?<=\])\(|(?<=!)\[|~(?=~)|\\(?=[!-/:-@\[-`{-~]|$)")
+"""What would begin markup, also a backslash that would escape the character behind it."""
+_WORD = re.compile(r"[^\s`\\|]+")
+_REFERENCE = re.compile(r"://|www\.|@\w|#\d|(?<![^\W_])GH-\d", re.IGNORECASE)
+"""What GitHub makes links and mentions of, unless it is code: addresses, people, issues."""
+_TICKS = re.compile("`+")
+_SPAN = re.compile(r"((?<!`)`(?:[^`\\|]|\\(?!\|)|(?<!\\)\|)+`(?!`))")
+"""Code between two backticks that stand alone: runs of several pair otherwise in Markdown. A bar
+behind a backslash would end it in a table."""
+
+
+_STRONG: Final = frozenset(("strong", "warning", "error"))
+
+
+def lines_of(document: Document) -> Iterator[str]:
+    """The lines of a document; an empty one ends each block."""
+    for section in document:
+        if section.is_subject:
+            yield from (f"## {_text(section.title)}", "")
+        elif section.title:
+            yield from (_emphasized(section.title), "")
+        for block in section.blocks:
+            yield from _block(block)
+
+
+def _block(block: Block) -> Iterator[str]:
+    match block:
+        case Paragraph(text):
+            if text:
+                yield from (_emphasized(text), "")
+        case Figures(rows, is_row):
+            if is_row:
+                yield from table([row.label for row in rows], [[plain(row.text) for row in rows]])
+            for row in () if is_row else rows:
+                beside = f"   {plain(row.beside)}" if row.beside else ""
+                label = f"**{inline(row.label)}** " if row.label else ""
+                yield f"- {label}{inline(plain(row.text) + beside)}"
+            yield ""
+        case Table(columns, rows):
+            yield from table([column.title for column in columns], rows)
+            yield ""
+        case Items(items):
+            for item in items:
+                yield from _item(item)
+            yield ""
+        case Listing(lines):
+            yield from (f"- {inline(line.strip())}" for line in lines)
+            yield ""
+
+
+def _item(item: Item) -> Iterator[str]:
+    place = f" {inline(item.place)}" if item.place else ""
+    name = f" ({inline(item.name)})" if item.name else ""
+    yield f"- **{inline(item.mark.text)}**{place}: {inline(item.text)}{name}"
+    yield from (f"  - {inline(span.text)}" for span in item.below)
+
+
+def _text(text: Text) -> str:
+    """A title: the name that it begins with is code."""
+    first, *others = text
+    return code(first.text) + "".join(f" {inline(span.text.strip())}" for span in others)
+
+
+def _emphasized(text: Text) -> str:
+    """A sentence in which strong words are bold."""
+    pieces = []
+    for span in text:
+        words = inline(span.text.strip())
+        pieces.append(f"**{words}**" if span.tone in _STRONG and words else words)
+    return " ".join(filter(None, pieces))
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields the lines of a table; cells are sentences, see `inline`."""
+
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cell(inline(text)) for text in cells) + " |"
+
+    yield line(titles)
+    yield "|" + " --- |" * len(titles)
+    yield from map(line, rows)
+
+
+def inline(text: str) -> str:
+    """A sentence in which only code between single backticks is markup; references become code."""
+    pieces = _SPAN.split(printable_line(text))
+    line = ""
+    for n, piece in enumerate(pieces):
+        shown = piece if n % 2 else references_as_code(piece, _inert)
+        touch = line.endswith("`") and shown.startswith("`")
+        line += f" {shown}" if touch else shown
+    return line
+
+
+def code(text: str) -> str:
+    """A name as code, whatever it holds."""
+    line = printable_line(text)
+    runs = _TICKS.findall(line)
+    if not runs:
+        return f"`{line}`"
+    fence = "`" * (max(map(len, runs)) + 1)
+    return f"{fence} {line} {fence}"
+
+
+def cell(text: str) -> str:
+    """Escapes text for a cell of a table, which a bar would end, in code too."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def address(url: str) -> str:
+    """An address that does not end the `<...>` it stands in."""
+    return one_line(url).replace("<", "%3C").replace(">", "%3E").replace(" ", "%20")
+
+
+def link(title: str, url: str) -> str:
+    """A link in Markdown; another address than of the web stands beside the title as code."""
+    if url.startswith(("https://", "http://")):
+        return f"[{inline(title)}](<{address(url)}>)"
+    return f"{inline(title)} {code(url)}"
+
+
+def references_as_code(text: str, escape: Callable[[str], str]) -> str:
+    """Escaped text, but code of each word that GitHub would make a link or mention of."""
+    if _REFERENCE.search(text) is None:
+        return escape(text)
+    pieces, end = [], 0
+    for word in _WORD.finditer(text):
+        if _REFERENCE.search(word[0]):
+            pieces += [escape(text[end : word.start()]), f"`{word[0]}`"]
+            end = word.end()
+    return "".join((*pieces, escape(text[end:])))
+
+
+def is_reference(text: str) -> bool:
+    """Whether GitHub would make a link or mention of a part of the text."""
+    return _REFERENCE.search(text) is not None
+
+
+def _inert(text: str) -> str:
+    return _ACTIVE.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), text)

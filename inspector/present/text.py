@@ -1,0 +1,203 @@
+"""Documents on a terminal or in a file of text: as wide as the paper, and no wider."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from .document import (
+    Block,
+    Document,
+    Figures,
+    Items,
+    Listing,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    Text,
+    Tone,
+    plain,
+)
+from .paper import Line, Paper
+
+_STYLES: Final[dict[Tone, str]] = {
+    "": "",
+    "strong": "bold",
+    "weak": "dim",
+    "good": "green",
+    "bad": "bold red",
+    "error": "bold red",
+    "warning": "yellow",
+    "info": "cyan",
+}
+_BAR: Final = 20
+_MARGIN: Final = "  "
+_LEAST: Final = 6
+"""Characters of a column that shrinks."""
+_TOKENS: Final = re.compile(r"\s+|\S+")
+
+
+def write(document: Document, paper: Paper) -> None:
+    """Prints a document; an empty line stands between its sections."""
+    for number, section in enumerate(document):
+        if number:
+            paper.print(Line())
+        for line in _section(section, paper.width, fits=paper.shortens):
+            paper.print(line)
+
+
+def lines_of(block: Block, width: int, *, fits: bool = True) -> Iterator[Line]:
+    """The lines of a block.
+
+    Args:
+        block: what to set.
+        width: of the paper, in characters.
+        fits: whether tables leave out and cut what is too wide; a file has no width.
+    """
+    match block:
+        case Paragraph(text):
+            yield from wrapped(text, width, _MARGIN, _MARGIN * 2)
+        case Figures(_, is_row):
+            yield from _row(block, width) if is_row else _figures(block, width)
+        case Table():
+            yield from _table(block, width, fits=fits)
+        case Items():
+            yield from _items(block, width)
+        case Listing(lines):
+            for line in lines:
+                margin = _MARGIN + " " * (len(line) - len(line.lstrip()))
+                yield from wrapped((Span(line),), width, margin, f"{margin}    ")
+
+
+def _section(section: Section, width: int, *, fits: bool) -> Iterator[Line]:
+    if section.title:
+        margin = "" if section.is_subject else _MARGIN
+        yield from wrapped(section.title, width, margin, _MARGIN * 2)
+    for block in section.blocks:
+        yield from lines_of(block, width, fits=fits)
+
+
+def wrapped(text: Text, width: int, margin: str | Line, indent: str) -> Iterator[Line]:
+    """A text over as many lines as it takes.
+
+    Args:
+        text: the words.
+        width: of a line.
+        margin: what the first line begins with.
+        indent: what the others begin with.
+    """
+    line = Line(margin) if isinstance(margin, str) else margin
+    used, held = len(line.plain), Span("")
+    is_empty = True
+    for span in text:
+        for token in _TOKENS.findall(span.text):
+            if token.isspace():
+                held = Span("" if is_empty else token, span.tone)
+                continue
+            if not is_empty and used + len(held.text) + len(token) > width:
+                yield line
+                line, used, held = Line(indent), len(indent), Span("")
+            line.append(held.text, _STYLES[held.tone])
+            line.append(token, _STYLES[span.tone])
+            used += len(held.text) + len(token)
+            held, is_empty = Span(""), False
+    if not is_empty:
+        yield line
+
+
+def _figures(figures: Figures, width: int) -> Iterator[Line]:
+    label = max((len(row.label) for row in figures.rows), default=0)
+    with_bars = [len(plain(row.text)) for row in figures.rows if row.share is not None]
+    figure = max(with_bars, default=0)
+    for row in figures.rows:
+        text = row.text
+        if row.share is not None:
+            filled = min(_BAR, max(1 if row.share else 0, round(_BAR * row.share)))
+            bar: Tone = "bad" if row.share > 0.9 else "good"
+            text = (
+                *text,
+                Span(f"{'':{figure - len(plain(text))}}  "),
+                Span("▇" * filled, bar),
+                Span("▁" * (_BAR - filled), "weak"),
+            )
+        if row.beside:
+            text = (*text, Span("   "), *row.beside)
+        head = f"{_MARGIN}{row.label:<{label}}  "
+        yield from wrapped(text, width, head, " " * len(head))
+
+
+def _row(figures: Figures, width: int) -> Iterator[Line]:
+    """Figures side by side; none is broken over two lines."""
+    margin = _MARGIN * 2
+    line = Line(margin)
+    for row in figures.rows:
+        cell = f"{row.label} {plain(row.text)}"
+        if len(line.plain) + len(cell) > width and line.plain.strip():
+            yield line
+            line = Line(margin)
+        line.append(cell, _STYLES[row.text[0].tone] if row.text else "")
+        line.append("   ")
+    yield line
+
+
+def _items(block: Items, width: int) -> Iterator[Line]:
+    mark = max(len(item.mark.text) for item in block.items)
+    place = max(len(item.place) for item in block.items)
+    indent = " " * (len(_MARGIN) + mark + 2 + (place + 2 if place else 0))
+    for item in block.items:
+        head = Line(f"{_MARGIN}{item.mark.text:>{mark}}  ", _STYLES[item.mark.tone])
+        head.append(f"{item.place:<{place}}  " if place else "")
+        name = Span(f"  {item.name}" if item.name else "", "weak")
+        yield from wrapped((Span(item.text), name), width, head, indent)
+        for span in item.below:
+            yield from wrapped((span,), width, f"{indent}→ ", f"{indent}  ")
+
+
+def _table(table: Table, width: int, *, fits: bool) -> Iterator[Line]:
+    """The heading and a line a row; cells that may be cut are, where the width does not do."""
+    shown = list(range(len(table.columns)))
+    widths = [
+        max(len(column.title), *(len(row[n]) for row in table.rows), 0)
+        for n, column in enumerate(table.columns)
+    ]
+
+    def total() -> int:
+        return len(_MARGIN) + sum(widths[n] for n in shown) + 2 * (len(shown) - 1)
+
+    if fits:
+        shrinking = [n for n in shown if table.columns[n].shrinks]
+        least = {n: min(widths[n], max(_LEAST, len(table.columns[n].title))) for n in shrinking}
+        while total() - sum(widths[n] - least[n] for n in shrinking if n in shown) > width:
+            last = max(shown, key=lambda n: (table.columns[n].rank, n))
+            if not table.columns[last].rank:
+                break
+            shown.remove(last)
+        while total() > width:
+            longest = max(
+                (n for n in shrinking if n in shown and widths[n] > least[n]),
+                key=lambda n: widths[n],
+                default=None,
+            )
+            if longest is None:
+                break
+            widths[longest] -= 1
+    titles = [column.title for column in table.columns]
+    for number, row in enumerate((titles, *table.rows)):
+        cells = (_cell(row[n], widths[n], right=table.columns[n].right) for n in shown)
+        yield Line(_MARGIN + "  ".join(cells).rstrip(), "bold" if not number else "")
+
+
+def _cell(text: str, width: int, *, right: bool) -> str:
+    """A text in the middle of which characters are left out where it is too long."""
+    if len(text) > width:
+        tail = (width - 1) // 2
+        text = f"{text[: width - 1 - tail]}…{text[len(text) - tail :] if tail else ''}"
+    return text.rjust(width) if right else text.ljust(width)
+
+
+def print_block(block: Block, paper: Paper) -> None:
+    """Prints a block alone."""
+    for line in lines_of(block, paper.width, fits=paper.shortens):
+        paper.print(line)
