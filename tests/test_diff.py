@@ -22,9 +22,9 @@ from kinspect.inspector.compare.diff.reports import (
 )
 from kinspect.inspector.compare.diff.results import DiffReport, FigureChange, KernelDiff
 from kinspect.inspector.compare.diff.tolerances import JUDGED, Tolerances, tolerances_of
-from kinspect.inspector.formats import diff as text_form
-from kinspect.inspector.formats import diff_json, diff_md
+from kinspect.inspector.formats import diff_json
 from kinspect.inspector.metrics.occupancy import metrics
+from kinspect.inspector.metrics.times import US as TIME_US
 from kinspect.inspector.model import (
     Demand,
     ErrorRecord,
@@ -37,6 +37,8 @@ from kinspect.inspector.model import (
     SourceLoc,
     Variant,
 )
+from kinspect.inspector.model.time import KernelTime
+from kinspect.inspector.present import diff as present
 from msgspec.structs import replace
 
 NONE = Tolerances({})
@@ -614,7 +616,7 @@ def test_a_report_lists_the_worst_first_and_names_what_is_missing() -> None:
     assert found.not_compared() == ["only in A: gone on gfx942", "only in B: new on gfx942"]
     assert found.not_compared(allow_new=True) == ["only in A: gone on gfx942"]
     stream = io.StringIO()
-    text_form.write(found, stream)
+    present.write_text(found, stream)
     text = stream.getvalue()
     assert "3 pairs: 1 regressed, 1 improved, 1 same; 1 only in A; 1 only in B" in text
     assert text.index("worse") < text.index("better")
@@ -650,13 +652,49 @@ def test_json_holds_everything() -> None:
     assert pair["sides"][0]["metrics"]["vgpr_count"]["value"] == 128
 
 
-def test_markdown_is_a_table_and_folds_what_regressed() -> None:
+def test_markdown_folds_what_regressed() -> None:
     found = diff(report_of(kernel(loop(), vgprs=128)), report_of(kernel(loop(), vgprs=136)))
     stream = io.StringIO()
-    diff_md.write(found, stream)
+    present.write_markdown(found, stream)
     text = stream.getvalue()
-    assert "| k.py | `k` | gfx942 | ❌ regressed |" in text
+    assert "<summary><code>k</code>  gfx942  k.py:1  regressed</summary>" in text
     assert text.count("<details>") == text.count("</details>") == 1
+
+
+def timed(report: KernelReport, us: float, **passed: int) -> KernelReport:
+    """A report with the time of a launch that passes these numbers."""
+    time = KernelTime(
+        us=us, low=us / 2, high=us * 2, cycles=us * 2100, mhz=2100, gpu="MI300X", workgroups=304,
+        rounds=1, resident=1, limiter="memory bandwidth", units={}, stalls=(), warm_us=None,
+        lines=(), savings=(),
+    )  # fmt: skip
+    variant = Variant(
+        options={}, wave_size=64, kernel="k", arch="gfx942", ttir="", values=passed or None
+    )
+    metrics = {**report.metrics, TIME_US: metric(TIME_US, us, "us")}
+    return replace(report, time=time, variant=variant, metrics=metrics)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [(100, 104, "neutral"), (100, 70, "improvement"), (100, 130, "regression")],
+)
+def test_where_times_are_known_they_decide(before: float, after: float, verdict: str) -> None:
+    left, right = kernel(loop(), vgprs=128), kernel(loop(), vgprs=136)
+    assert compared(left, right).verdict == "regression", "a wave less, and no time"
+    pair = compared(timed(left, before), timed(right, after))
+    assert pair.verdict == verdict
+    assert pair.time is not None
+    budgeted = compared(timed(left, before), timed(right, after), "vgpr_count=1%")
+    assert budgeted.verdict == ("mixed" if verdict == "improvement" else "regression")
+
+
+def test_times_of_other_launches_decide_nothing() -> None:
+    left, right = kernel(loop(), vgprs=128), kernel(loop(), vgprs=128)
+    pair = compared(timed(left, 100, n=1024), timed(right, 200, n=2048))
+    assert pair.time is None
+    assert pair.verdict != "regression"
+    assert "other launches, of which times are not compared: n 1024 | 2048" in pair.remarks
 
 
 def test_every_judged_figure_can_regress() -> None:

@@ -20,7 +20,6 @@ from kinspect.inspector.compile import reproducer
 from kinspect.inspector.formats import (
     agent,
     diff_agent,
-    diff_md,
     github,
     lint_agent,
     lint_md,
@@ -31,6 +30,7 @@ from kinspect.inspector.lint.results import CheckedKernel, LintReport
 from kinspect.inspector.model import ErrorRecord, Location, Metric, Report, SourceLoc, Variant
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.present import diff as present_diff
 from kinspect.inspector.present.markdown import code, inline, table
 from kinspect.inspector.present.report import write_markdown
 from markdown_it import MarkdownIt
@@ -146,7 +146,7 @@ def of_lint(write: Callable[..., None]) -> Callable[[Report, TextIO], None]:
 MARKDOWN = {
     "md": write_markdown,
     "lint_md": of_lint(lint_md.write),
-    "diff_md": write_diff(diff_md.write),
+    "diff_md": write_diff(present_diff.write_markdown),
 }
 LINES = {
     "agent": agent.write,

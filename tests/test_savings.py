@@ -367,7 +367,7 @@ def as_html(report: Report, stream: io.StringIO) -> None:
         (write_text, "-27 % ISA 22 "),
         (agent.write, "saves=27.3%"),
         (write_markdown, "**-27 %** ISA 22:"),
-        (as_html, "R1 -27 % "),
+        (as_html, "-27 % ISA 22 R1 "),
     ],
 )
 def test_formats_tell_savings_and_no_facts(

@@ -45,7 +45,7 @@ from kinspect.inspector.compare.trials.space import Space, own_space, space_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.explain import time_view, trials_view
 from kinspect.inspector.explain.code.explanations import explain_finding
-from kinspect.inspector.formats import try_agent, try_json, try_text
+from kinspect.inspector.formats import try_agent, try_json
 from kinspect.inspector.formats.html.page import write_report
 from kinspect.inspector.formats.html.page_kernels import page_kernels
 from kinspect.inspector.lint.rule import Cure, Pack
@@ -53,6 +53,7 @@ from kinspect.inspector.model import Change, Report, Trial, Variant
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Job, request_for, timing
+from kinspect.inspector.present import trials as trials_text
 from kinspect.inspector.present.report import write_markdown, write_text
 from kinspect.inspector.report import json_read, json_write
 from msgspec.structs import replace
@@ -315,7 +316,7 @@ def test_every_form_has_the_best_first(thin_tried: Trials) -> None:
     assert told
     assert not [line for line in named_in if line.partition(": ")[2] in told]  # once is enough
     stream = io.StringIO()
-    try_text.write(result, stream, color=False)
+    trials_text.write(result, stream, color=False)
     text = stream.getvalue()
     marked = re.findall(r"^  \*  (\S.*?)  ", text, re.M)
     assert marked == [trials_view.steps_text(row.change) for row in best]
@@ -514,7 +515,7 @@ def test_stages_that_a_loop_states_itself_are_changed_in_the_source(tmp_path: Pa
     changed = result.kernels[0].rows[1].trial
     assert changed.same_as is None, "the loop is pipelined"
     stream = io.StringIO()
-    try_text.write(result, stream)
+    trials_text.write(result, stream)
     assert "Changes of the source were made on the TTIR" in stream.getvalue()
 
 
@@ -586,7 +587,7 @@ def test_without_a_time_facts_are_told_and_why(
     (kernel,) = untimed_tried.result().kernels
     assert not kernel.is_timed
     assert not any(row.trial.front for row in kernel.rows)
-    for writer in (try_text, try_agent):
+    for writer in (trials_text, try_agent):
         stream = io.StringIO()
         writer.write(untimed_tried.result(), stream)
         assert "time unknown: no times were asked for" in stream.getvalue()

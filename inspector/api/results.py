@@ -385,10 +385,10 @@ class Difference:
         return to_dict(self.report)
 
     def __str__(self) -> str:
-        from ..formats import diff
+        from ..present.diff import write_text
 
         stream = io.StringIO()
-        diff.write(self.report, stream, details=True, isa_in_full=False, color=False)
+        write_text(self.report, stream, details=True, isa_in_full=False, color=False)
         return stream.getvalue()
 
     def _repr_html_(self) -> str:
@@ -429,7 +429,7 @@ class SweepResult:
         return to_dict(self.sweep)
 
     def __str__(self) -> str:
-        from ..formats import sweep
+        from ..present import sweep
 
         stream = io.StringIO()
         sweep.write(self.sweep, stream, color=False)
@@ -480,10 +480,10 @@ class TrialResult:
         return to_dict(self.run)
 
     def __str__(self) -> str:
-        from ..formats import try_text
+        from ..present import trials
 
         stream = io.StringIO()
-        try_text.write(self.run, stream, color=False)
+        trials.write(self.run, stream, color=False)
         return stream.getvalue()
 
     def _repr_html_(self) -> str:

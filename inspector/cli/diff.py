@@ -113,13 +113,13 @@ def command(
 
             diff_agent.write(report, stream)
         elif form == "md":
-            from ..formats import diff_md
+            from ..present.diff import write_markdown
 
-            diff_md.write(report, stream, details=details)
+            write_markdown(report, stream, details=details)
         else:
-            from ..formats import diff
+            from ..present.diff import write_text
 
-            diff.write(report, stream, details=details or isa, isa_in_full=isa, color=color)
+            write_text(report, stream, details=details or isa, isa_in_full=isa, color=color)
     return _status(report, fail_on, allow_new)
 
 

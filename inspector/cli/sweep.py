@@ -64,6 +64,11 @@ BAR_WIDTH = 24
     help="text: print only the triton.Config lines of the N fastest, within 15 % of the best.",
 )
 @click.option("--no-time", is_flag=True, help="Do not estimate how long the points' launches take.")
+@click.option(
+    "--columns",
+    metavar="NAME,...",
+    help="text: these figures, or all; without it those that differ between points.",
+)
 @click.option("--front", is_flag=True, help="Only the points on the Pareto front.")
 @click.option(
     "--max-points",
@@ -88,6 +93,7 @@ def command(
     sort: str | None,
     keep: int | None,
     no_time: bool,
+    columns: str | None,
     front: bool,
     max_points: int,
     scheduler: str | None,
@@ -117,6 +123,7 @@ def command(
 
     What was compiled once comes from the store; after Ctrl-C the same command goes on.
     """
+    shown = _columns(columns)
     axes = axes_of(settings)
     if autotune and is_default("max_configs"):
         limit = min(MOST_TUNED, max_points)
@@ -137,7 +144,7 @@ def command(
 
             write_configs(arranged, keep, stream)
         else:
-            _write(arranged, form, stream, color)
+            _write(arranged, form, stream, shown, color)
     return _status(result, interrupted)
 
 
@@ -159,6 +166,14 @@ def _run(request: SweepRequest, executor: Executor | None, work: Work | None) ->
     return gathered.result(time.perf_counter() - started), interrupted
 
 
+def _columns(names: str | None) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    from ..present.sweep import chosen
+
+    return chosen(names)
+
+
 def _arranged(result: Sweep, sort: str | None, front: bool) -> Sweep:
     tables = result.tables
     if front:
@@ -169,12 +184,16 @@ def _arranged(result: Sweep, sort: str | None, front: bool) -> Sweep:
     return replace(result, tables=tables)
 
 
-def _write(result: Sweep, form: str, stream: TextIO, color: bool | None) -> None:
-    from ..formats import sweep as formats
-
+def _write(
+    result: Sweep, form: str, stream: TextIO, columns: tuple[str, ...], color: bool | None
+) -> None:
     if form == "text":
-        formats.write(result, stream, color=color)
+        from ..present import sweep as present
+
+        present.write(result, stream, columns=columns, color=color)
     else:
+        from ..formats import sweep as formats
+
         writer = {"csv": formats.write_csv, "json": formats.write_json}[form]
         writer(result, stream)
 

@@ -109,9 +109,9 @@ def command(
         result, interrupted = run_trials(TryRequest(run, pack, ids, budget), report, executor, work)
     with result_stream(output) as stream:
         if form == "text":
-            from ..formats import try_text
+            from ..present import trials
 
-            try_text.write(result, stream, color=color)
+            trials.write(result, stream, color=color)
         elif form == "agent":
             from ..formats import try_agent
 

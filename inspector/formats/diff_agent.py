@@ -42,7 +42,7 @@ def _pair(pair: KernelDiff, calls: AgentCalls) -> Iterator[str]:
     budget = Budget()
     budget.left -= _LEFT_OUT
     lines = [
-        f"kernel {diff_view.title(pair)}: {diff_view.VERDICT_WORDS[pair.verdict]}",
+        f"kernel {'  '.join(diff_view.title_parts(pair))}: {diff_view.verdict_text(pair)}",
         *_changes(pair),
         *_loops(pair),
         *(f"  note {note}" for note in pair.remarks),

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, TextIO
 
+from msgspec import to_builtins
+
 from ..compare.diff.results import (
     Alone,
     DiffReport,
@@ -49,6 +51,7 @@ def _pair(pair: KernelDiff) -> dict[str, Any]:
     return {
         "kernel": label_of(pair.left),
         "verdict": pair.verdict,
+        "time": to_builtins(pair.time),
         "matched_by": pair.matched_by or None,
         "sides": [_side(pair.left), _side(pair.right)],
         "changes": [_change(change) for change in pair.changes],

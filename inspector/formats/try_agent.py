@@ -9,7 +9,7 @@ from ..compare.trials.results import KernelTrials, TrialRun
 from ..explain import time_view
 from ..explain.trials_view import outcome_text, steps_text, told_in_full
 from ..model import Change, Finding
-from . import try_text
+from ..present.trials import summary
 from .agent import Budget, applied, finding_blocks, remarks, shortened_ids, subject_of, write_lines
 from .agent_calls import SHELL, AgentCalls, AgentSubject
 
@@ -29,7 +29,7 @@ def write(run: TrialRun, stream: TextIO, calls: AgentCalls = SHELL) -> None:
     lines: list[str] = []
     for trials in run.kernels:
         lines += [*_kernel(trials, short, calls), ""]
-    write_lines([*lines, try_text.summary(run), *remarks(run.errors, run.notes)], stream)
+    write_lines([*lines, summary(run), *remarks(run.errors, run.notes)], stream)
 
 
 def _kernel(trials: KernelTrials, short: Mapping[str, str], calls: AgentCalls) -> Iterator[str]:

@@ -85,9 +85,7 @@ def with_time(
             report, lambda: _stated_launch(code, report, machine, context, options)
         )
     if variant is None or variant.passed is None or variant.grid is None or machine is None:
-        if not options.explains:
-            return report, None
-        if machine is None:
+        if machine is None or not options.explains:
             return _without(report, _unknown(report, machine)), None
         stated = context.overrides.grid
         return _timed_report(report, lambda: _unlaunched(code, report, machine, stated, options))

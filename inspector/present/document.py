@@ -83,18 +83,32 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """A table; `rows` have a cell for each column."""
+    """A table.
+
+    Args:
+        columns: its columns.
+        rows: each with a cell for each column.
+        tones: of each row; empty where all are alike.
+    """
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
+    tones: tuple[Tone, ...] = ()
 
 
-def table(columns: Sequence[tuple[Column, Callable[[Any], str]]], items: Iterable[Any]) -> Table:
+def table(
+    columns: Sequence[tuple[Column, Callable[[Any], str]]],
+    items: Iterable[Any],
+    tone: Callable[[Any], Tone] | None = None,
+) -> Table:
     """A table with a row for each item, without columns that are empty in all rows."""
-    rows = [[text(item) for _, text in columns] for item in items]
+    told = list(items)
+    rows = [[text(item) for _, text in columns] for item in told]
     filled = [n for n in range(len(columns)) if any(row[n] for row in rows)]
     return Table(
-        tuple(columns[n][0] for n in filled), tuple(tuple(row[n] for n in filled) for row in rows)
+        tuple(columns[n][0] for n in filled),
+        tuple(tuple(row[n] for n in filled) for row in rows),
+        tuple(map(tone, told)) if tone is not None else (),
     )
 
 
@@ -128,7 +142,14 @@ class Listing(Struct, frozen=True):
     lines: tuple[str, ...]
 
 
-Block = Paragraph | Figures | Table | Items | Listing
+class Code(Struct, frozen=True):
+    """Lines of code, which are not broken."""
+
+    lines: tuple[str, ...]
+    language: str = ""
+
+
+Block = Paragraph | Figures | Table | Items | Listing | Code
 
 
 class Section(Struct, frozen=True):
@@ -138,11 +159,13 @@ class Section(Struct, frozen=True):
         blocks: what it holds.
         title: its heading; empty where it goes on with the subject of the one before.
         is_subject: its title names what the sections behind it are about.
+        folds: where a form can fold what is read last, this is folded, up to the next subject.
     """
 
     blocks: tuple[Block, ...]
     title: Text = ()
     is_subject: bool = False
+    folds: bool = False
 
 
 Document = tuple[Section, ...]

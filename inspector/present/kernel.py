@@ -172,14 +172,21 @@ def _findings(kernel: KernelReport, *, every: bool, whole: bool) -> Iterator[Blo
 
 
 def _items(findings: Sequence[Finding], kernel: KernelReport) -> Items:
-    return Items(tuple(_item(finding, kernel, findings) for finding in findings))
+    return Items(tuple(item(finding, kernel, findings) for finding in findings))
 
 
-def _item(finding: Finding, kernel: KernelReport, shown: Sequence[Finding]) -> Item:
+def item(finding: Finding, kernel: KernelReport, shown: Sequence[Finding]) -> Item:
+    """A finding: what its cure saves, where, what it is, and what to do.
+
+    Args:
+        finding: the finding.
+        kernel: whose it is.
+        shown: all that are told: a fix that several share is told once.
+    """
     mark = view.saving(finding) or _MARKS[finding.severity]
     last = [one for one in shown if (one.rule, one.fix) == (finding.rule, finding.fix)][-1]
     below = [Span(text) for text in tried_lines(finding)]
-    if finding is last and finding.advice:  # a fix that several findings share is said once
+    if finding is last and finding.advice:
         below.append(Span(finding.advice, "weak"))
     return Item(
         Span(mark, "weak" if finding.doubt else finding.severity),

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from html import escape
 from typing import Final
 
 from ..base.printable import one_line, printable_line
 from .document import (
     Block,
+    Code,
     Document,
     Figures,
     Item,
@@ -41,13 +43,28 @@ _STRONG: Final = frozenset(("strong", "warning", "error"))
 
 def lines_of(document: Document) -> Iterator[str]:
     """The lines of a document; an empty one ends each block."""
+    is_open = False
     for section in document:
-        if section.is_subject:
+        if is_open and section.is_subject:
+            yield from ("</details>", "")
+            is_open = False
+        if section.folds:
+            yield from (f"<details><summary>{_summary(section.title)}</summary>", "")
+            is_open = True
+        elif section.is_subject:
             yield from (f"## {_text(section.title)}", "")
         elif section.title:
             yield from (_emphasized(section.title), "")
         for block in section.blocks:
             yield from _block(block)
+    if is_open:
+        yield "</details>"
+
+
+def _summary(title: Text) -> str:
+    """A title in HTML: the name that it begins with is code."""
+    first, *others = (escape(printable_line(span.text)) for span in title)
+    return f"<code>{first}</code>{''.join(others)}"
 
 
 def _block(block: Block) -> Iterator[str]:
@@ -63,13 +80,17 @@ def _block(block: Block) -> Iterator[str]:
                 label = f"**{inline(row.label)}** " if row.label else ""
                 yield f"- {label}{inline(plain(row.text) + beside)}"
             yield ""
-        case Table(columns, rows):
+        case Table(columns, rows, _):
             yield from table([column.title for column in columns], rows)
             yield ""
         case Items(items):
             for item in items:
                 yield from _item(item)
             yield ""
+        case Code(lines, language):
+            yield f"```{language}"
+            yield from (line.replace("```", "'''") for line in lines)  # which would end it
+            yield from ("```", "")
         case Listing(lines):
             yield from (f"- {inline(line.strip())}" for line in lines)
             yield ""

@@ -7,6 +7,7 @@ wanted (a pipe, a file, CI) the lines are plain text and rich is not even import
 from __future__ import annotations
 
 import os
+import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TextIO
@@ -53,8 +54,8 @@ class PlainPaper:
     """A stream without colour."""
 
     def __init__(self, stream: TextIO) -> None:
-        self.width = WIDTH
         self.shortens = stream.isatty()
+        self.width = min(shutil.get_terminal_size().columns, WIDTH) if self.shortens else WIDTH
         self._stream = stream
 
     def print(self, line: Line) -> None:

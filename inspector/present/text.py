@@ -8,6 +8,7 @@ from typing import Final
 
 from .document import (
     Block,
+    Code,
     Document,
     Figures,
     Items,
@@ -65,6 +66,8 @@ def lines_of(block: Block, width: int, *, fits: bool = True) -> Iterator[Line]:
             yield from _table(block, width, fits=fits)
         case Items():
             yield from _items(block, width)
+        case Code(lines):
+            yield from (Line(f"{_MARGIN * 2}{line}") for line in lines)
         case Listing(lines):
             for line in lines:
                 margin = _MARGIN + " " * (len(line) - len(line.lstrip()))
@@ -186,7 +189,9 @@ def _table(table: Table, width: int, *, fits: bool) -> Iterator[Line]:
     titles = [column.title for column in table.columns]
     for number, row in enumerate((titles, *table.rows)):
         cells = (_cell(row[n], widths[n], right=table.columns[n].right) for n in shown)
-        yield Line(_MARGIN + "  ".join(cells).rstrip(), "bold" if not number else "")
+        tone: Tone = table.tones[number - 1] if number and table.tones else ""
+        style = _STYLES[tone] if number else "bold"
+        yield Line(_MARGIN + "  ".join(cells).rstrip(), style)
 
 
 def _cell(text: str, width: int, *, right: bool) -> str:

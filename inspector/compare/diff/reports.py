@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from ... import machines
 from ...base import limits
 from ...base.errors import KinspectError
-from ...model import ErrorRecord, Function, KernelReport, Metric, Report
+from ...metrics.times import US as TIME_US
+from ...model import ErrorRecord, Function, KernelReport, Metric, Report, TimeChange
 from ..stages import Comparison, Side, compare
+from ..times import time_change
 from . import isa
 from .loop_verdicts import has_scratch, missing_loop, of_pair, region_changes, whole_kernel
 from .loops import pair_loops
@@ -29,7 +31,15 @@ from .results import (
     label_of,
 )
 from .tolerances import Tolerances
-from .verdicts import RESIDENT, SCRATCH, JudgementContext, kernel_changes, number, verdict_of
+from .verdicts import (
+    RESIDENT,
+    SCRATCH,
+    JudgementContext,
+    decided_by_time,
+    kernel_changes,
+    number,
+    verdict_of,
+)
 
 MOST_ISA = 8
 """How many kernels' code is compared by default."""
@@ -166,7 +176,15 @@ def diff_kernels(
         code = "missing"
     same_tiles = _constexprs(left) == _constexprs(right)
     loops = pair_loops(left, right, same_tiles=same_tiles)
-    changes = _changes(left, right, context, loops=loops, same_tiles=same_tiles)
+    changes: Sequence[FigureChange] = _changes(
+        left, right, context, loops=loops, same_tiles=same_tiles
+    )
+    time = _time_change(left, right) if context.same_arch else None
+    if time is not None:
+        changes = decided_by_time(changes, time, context)
+    elif left.time is not None and (passed := _other_launch(left, right)):
+        changes = [change for change in changes if change.name != TIME_US]
+        notes.append(f"other launches, of which times are not compared: {passed}")
     same_code = not _figures_differ(left, right) and not _isa_differs(comparison)
     return KernelDiff(
         left=left,
@@ -174,11 +192,30 @@ def diff_kernels(
         matched_by="",
         changes=tuple(sorted(changes, key=_weight)),
         loops=loops,
+        time=time,
         verdict=verdict_of(changes, same_code),
         comparison=comparison,
         code=code,
         notes=tuple(notes),
     )
+
+
+def _time_change(left: KernelReport, right: KernelReport) -> TimeChange | None:
+    """What the change does to the time of a launch; None where the launches are not the same."""
+    if left.time is None or right.time is None or _other_launch(left, right):
+        return None
+    if (left.time.gpu, left.time.mhz) != (right.time.gpu, right.time.mhz):
+        return None
+    return time_change(left.time.us, right.time.us)
+
+
+def _other_launch(left: KernelReport, right: KernelReport) -> str:
+    """The numbers that two launches pass differently, `n 1024 | 2048`; empty where none does."""
+    before, after = (
+        side.variant.values or {} if side.variant is not None else {} for side in (left, right)
+    )
+    names = [name for name in before if name in after and before[name] != after[name]]
+    return ", ".join(f"{name} {before[name]} | {after[name]}" for name in names)
 
 
 def _isa_differs(comparison: Comparison | None) -> bool:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from ...model import ErrorRecord, KernelReport, LoopReport, MetricValue
+from ...model import ErrorRecord, KernelReport, LoopReport, MetricValue, TimeChange
 from ..stages import Comparison
 from ..sweep.figures import Work
 
@@ -195,6 +195,7 @@ class KernelDiff(Struct, frozen=True):
         isa: the code of the loops that changed; empty where it is not at hand or was not asked for.
         code: `seen` if the code was compared, else why only figures were.
         notes: further notes.
+        time: of the launch before and after; None where that is not known of the same launch.
     """
 
     left: KernelReport
@@ -207,6 +208,7 @@ class KernelDiff(Struct, frozen=True):
     isa: tuple[IsaDifference, ...] = ()
     code: CodeSeen = "seen"
     notes: tuple[str, ...] = ()
+    time: TimeChange | None = None
 
     @property
     def remarks(self) -> tuple[str, ...]:

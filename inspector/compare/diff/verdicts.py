@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...explain.occupancy_view import limiter_of_vgprs
 from ...explain.time_view import difference
 from ...metrics.times import US as TIME_US
-from ...model import KernelReport, Metric, MetricValue, value_of
+from ...model import KernelReport, Metric, MetricValue, TimeChange, value_of
 from ..times import time_change
 from .results import FigureChange, Judgement, Verdict
 from .tolerances import JUDGED, Tolerances
@@ -48,6 +49,7 @@ _SPILLS = ("vgpr_spill_count", "sgpr_spill_count", "scratch_bytes")
 _EMULATED = tuple(name for name in JUDGED if name.startswith("emulated."))
 _ELSEWHERE = "another target: limits and instructions differ"
 _ONE_UNKNOWN = "one is unknown"
+_FINDINGS = "findings."
 
 
 class JudgementContext(Struct, frozen=True):
@@ -131,6 +133,28 @@ def verdict_of(changes: Iterable[FigureChange], same_code: bool) -> Verdict:
     if "improvement" in deciding:
         return "improvement"
     return "same" if same_code and not listed else "neutral"
+
+
+def decided_by_time(
+    changes: Iterable[FigureChange], time: TimeChange, context: JudgementContext
+) -> tuple[FigureChange, ...]:
+    """The changes of a launch of which both times are known: the time decides, and no count.
+
+    What also decides: budgets that the user stated, findings of errors, and whether the kernel can
+    be launched at all.
+    """
+    return tuple(
+        replace(change, matters=time.verdict != "equal")
+        if change.name == TIME_US
+        else change
+        if context.is_stated(change.name) or _tells_of_use(change) or _is_finding(change)
+        else replace(change, matters=False)
+        for change in changes
+    )
+
+
+def _is_finding(change: FigureChange) -> bool:
+    return change.name.startswith(_FINDINGS)
 
 
 def _tells_of_use(change: FigureChange) -> bool:
@@ -400,7 +424,7 @@ def _findings(
         if severity == "info":
             judgement = "neutral"
         counts = DifferingFigure(
-            f"findings.{rule}", "findings", left_counts[rule], right_counts[rule]
+            f"{_FINDINGS}{rule}", "findings", left_counts[rule], right_counts[rule]
         )
         yield counts.change(
             judgement,

@@ -13,16 +13,13 @@ from ...explain import (
     profile_view,
     quantities,
     registers_view,
-    stall_view,
     time_view,
     view,
 )
 from ...explain.emulated_view import emulated_lines
 from ...explain.lds_map import map_lines
-from ...explain.trials_view import tried_lines
 from ...isa.mnemonics import CLASSES
 from ...model import (
-    Finding,
     KernelReport,
     LoopReport,
     MemoryOp,
@@ -30,9 +27,11 @@ from ...model import (
     WaitOp,
     int_of,
     number_of,
-    value_of,
 )
-from ...profile.placing.stalls import Stall, stalls
+from ...model.time import KernelTime
+from ...present import kernel as of_kernel
+from ...present.document import Block, Section
+from ...profile.placing.stalls import stalls
 from . import svg
 from .page_kernels import PageKernel
 
@@ -72,16 +71,15 @@ def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
     """
     kernel = drawn.kernel
     main = loop_view.main_loop(kernel)
-    assumed = view.assumed(kernel)
+    measured = stalls(kernel)
     return {
         "anchor": anchor,
         "name": kernel.name,
         "label": profile_view.kernel_label(kernel),
         "arch": kernel.arch or view.UNKNOWN,
         "place": view.place(kernel.source),
-        "configuration": view.configuration(kernel),
-        "time": time_view.summary(kernel.time) if kernel.time is not None else "",
-        "facts": _facts(kernel),
+        "screen": [_blocks(section) for section in of_kernel.first_screen(kernel, whole=True)],
+        "stall_bar": _stall_bar(kernel.time),
         "occupancy": occupancy_view.occupancy_lines(kernel),
         "registers": _registers(drawn),
         "pressure": _pressure(drawn),
@@ -90,10 +88,9 @@ def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
         "vectors": _vectors(kernel, main),
         "loops": [_loop(loop) for loop in kernel.loops if loop.hot],
         "waits": _waits(kernel, main),
-        "findings": [_finding(finding) for finding in kernel.findings],
         "lds_map": map_lines(kernel),
         "narrow": loop_view.narrow_accesses(kernel, limit=8),
-        "stalls": [_stall(stall) for stall in stalls(kernel)[:_MOST_STALLS]],
+        "stalls": of_kernel.stall_table(measured, _MOST_STALLS) if measured else None,
         "emulated": emulated_lines(kernel),
         "code": _code(drawn, main),
         "measured": list(profile_view.measured_rows(kernel.metrics, kernel.metrics)),
@@ -102,7 +99,6 @@ def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
             for name, m in kernel.metrics.items()
             if not name.startswith(_COUNT)
         ],
-        "notes": (*([assumed] if assumed else []), *kernel.notes),
     }
 
 
@@ -114,54 +110,20 @@ def _loop(loop: LoopReport) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity,
-        "message": finding.message,
-        "where": view.finding_place(finding),
-        "fix": finding.advice,
-        "tried": tried_lines(finding),
-        "saving": view.saving(finding),
-    }
+def _blocks(section: Section) -> list[tuple[str, Block]]:
+    """A section as the template takes it: each block with its kind."""
+    return [(type(block).__name__, block) for block in section.blocks]
 
 
-def _stall(stall: Stall) -> dict[str, Any]:
-    return {
-        "line": stall.line,
-        "share": stall.share,
-        "stall_cycles": stall.stall_cycles,
-        "samples": stall.samples,
-        "mnemonic": stall.mnemonic,
-        "loop": stall.loop,
-        "place": view.place(stall.source),
-        "beside": stall_view.remarks_beside(stall),
-    }
-
-
-def _facts(kernel: KernelReport) -> list[tuple[str, str]]:
-    """Returns the titles and texts of a kernel's resources."""
-    m = kernel.metrics
-
-    def used_of(name: str, limit_name: str) -> str:
-        limit = int_of(m, limit_name)
-        used = view.show(value_of(m, name))
-        return f"{used} of {limit}" if limit is not None else used
-
-    lds, lds_limit = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
-    return [
-        ("VGPRs", used_of("vgpr_count", "vgpr_limit")),
-        ("AGPRs", view.show(value_of(m, "agpr_count"))),
-        ("SGPRs", view.show(value_of(m, "sgpr_count"))),
-        ("spills", view.show(value_of(m, "vgpr_spill_count"))),
-        ("scratch", view.kib(int_of(m, "scratch_bytes"))),
-        (
-            "LDS",
-            f"{view.kib(lds)} of {view.kib(lds_limit)}" if lds_limit is not None else view.kib(lds),
-        ),
-        ("waves/EU", view.show(value_of(m, "occupancy.waves_per_eu"))),
-        ("code", view.kib(int_of(m, "code_bytes"))),
-    ]
+def _stall_bar(time: KernelTime | None) -> str:
+    """What the time goes to, as one bar; "" where no time is known."""
+    if time is None:
+        return ""
+    pieces = (
+        svg.Piece(time_view.STALLS[stall.reason], round(100 * stall.share), colour)
+        for colour, stall in enumerate(time.stalls)
+    )
+    return svg.bars("where the time goes", [svg.Bar("time", tuple(pieces))])
 
 
 def _plots(drawn: PageKernel) -> Iterable[str]:

@@ -200,10 +200,10 @@ def curve(
     for label, value in sorted(budgets, key=lambda budget: budget[1]):
         y = area.at(0, value)[1]
         parts.append(f'<path class="budget" d="M{area.left:g} {y:.1f}H{area.right:g}"/>')
-        parts.append(f'<text x="{area.left - 6:g}" y="{y + 4:.1f}" class="end">{value:,}</text>')
         if previous_y - y > 11:  # labels do not overlap
-            parts.append(
-                f'<text x="{area.right:g}" y="{y - 3:.1f}" class="end soft">{escape(label)}</text>'
+            parts += (
+                f'<text x="{area.left - 6:g}" y="{y + 4:.1f}" class="end">{value:,}</text>',
+                f'<text x="{area.right:g}" y="{y - 3:.1f}" class="end soft">{escape(label)}</text>',
             )
             previous_y = y
     parts += _values(area, values)
