@@ -43,10 +43,23 @@ def report() -> Report:
     return kinspect.analyze(EXAMPLES / "column_sums.py", arch="gfx942").report
 
 
-def written(report: Report) -> str:
+def written(report: Report, *, whole: bool = True) -> str:
     stream = io.StringIO()
-    agent.write(report, stream)
+    agent.write(report, stream, whole=whole)
     return stream.getvalue()
+
+
+def test_a_kernel_in_short_has_its_time_and_first_findings(report: Report) -> None:
+    (kernel,) = report.kernels
+    findings = tuple(
+        replace(f, fingerprint=f"{n:x}" * 16) for n, f in enumerate(kernel.findings * 3)
+    )
+    text = written(replace(report, kernels=(replace(kernel, findings=findings),)), whole=False)
+    assert [line.split()[0] for line in text.splitlines() if not line.startswith(" ")] == [
+        *("kernel", "time", "figures", "finding", "finding", "finding", "3"),
+    ]
+    assert "3 more findings, loops, accesses, code; a finding by its id: kinspect show " in text
+    assert len(written(report, whole=False).encode()) < len(written(report).encode()) / 1.5
 
 
 def test_a_finding_with_its_figures_place_and_commands(report: Report) -> None:
@@ -54,13 +67,12 @@ def test_a_finding_with_its_figures_place_and_commands(report: Report) -> None:
     kernel = ids.kernel_key(report.kernels[0].id)[:6]
     first = text.splitlines()[0]
     assert first == f"kernel {kernel} column_sums gfx942 column_sums.py:7"
-    assert re.search(r"^figures vgprs=\d+ sgprs=\d+ waves_per_eu=8 limited_by=waves$", text, re.M)
+    assert re.search(r"^figures vgprs=\d+ sgprs=\d+ waves_per_simd=8 limited_by=waves$", text, re.M)
     assert re.search(rf"^loop {kernel}\.L0 main column_sums.py:11–12: .*bound_by=l1$", text, re.M)
     finding = next(f for f in report.kernels[0].findings if f.rule == "KI044")
     opening = f"finding {finding.fingerprint[:6]} KI044 warning column_sums.py:12 saves=50.8%: "
     assert opening in text
     assert "  cure Let neighbouring lanes access neighbouring addresses" in text
-    assert f"\n  more kinspect show {finding.fingerprint[:6]}\n" in text
     assert re.search(
         rf"^access {kernel}\.M\d+ buffer_load_ushort column_sums.py:12: lines=64 lines_ideal=1$",
         text,
@@ -192,7 +204,7 @@ def test_unknown_is_no_zero_and_nothing_is_hidden(report: Report) -> None:
     changed = replace(kernel, metrics=metrics, findings=(), leads=(), time=None)
     text = written(replace(report, kernels=(changed,), errors=(failed,), notes=("stand-ins",)))
     assert "lds_bytes=?" in text
-    assert "spilled_vgprs=3" in text
+    assert "vgpr_spills=3" in text
     assert "\nfindings none: no finding, and no time is known\n" in text
     assert "\nfailed broken: compile: no such option; drop it\n" in text
     assert text.endswith("note stand-ins\n")
@@ -219,8 +231,12 @@ def test_a_finding_names_try_where_something_is_tried(report: Report) -> None:
     offered: dict[str, bool] = {}
     text = written(report)
     for finding in report.kernels[0].findings:
-        block = text.partition(f"finding {finding.fingerprint[:6]} ")[2].partition("  more ")[0]
-        is_offered = f"--for {finding.rule}\n" in block
+        block = (
+            text.partition(f"finding {finding.fingerprint[:6]} ")[2]
+            .partition("\nfinding ")[0]
+            .rstrip()
+        )
+        is_offered = block.endswith(f"--for {finding.rule}")
         (kernel,) = kinspect.try_(kinspect.Analysis(report), rules=[finding.rule], budget=0).kernels
         assert is_offered == (finding.rule not in kernel.without_candidates)
         offered[finding.rule] = is_offered
@@ -338,7 +354,9 @@ def test_commands_find_the_same_kernels(
         return done.output
 
     typed = ["--signature", "*fp32:16, *fp32:16, i32", "-D", "B=256", "--set", "num_warps=16"]
-    first = agent_output(["analyze", "sums.py", *typed, "--format", "agent", "--", "a b"])
+    first = agent_output(
+        ["analyze", "sums.py", *typed, "--format", "agent", "--details", "--", "a b"]
+    )
     (code,) = re.findall(r"^code (.*)$", first, re.M)
     named = shlex.split(code)
     assert named[:7] == ["kinspect", "show", "sums.py", "--kernel", "sums", "--arch", "gfx942"]
@@ -375,7 +393,7 @@ def test_commands_name_the_saved_report_and_no_file_that_only_it_names(tmp_path:
         text = archive.read("report.json").decode().replace("gemm.amdgcn::", "evil.py::")
     assert '"saved_in"' not in text
     (tmp_path / "r.json").write_text(text)
-    for words in (["analyze"], ["lint", "--fail-on", "never"]):
+    for words in (["analyze", "--details"], ["lint", "--fail-on", "never"]):
         run = subprocess.run(
             [sys.executable, "-m", "kinspect", *words, "--format", "agent", "r.json"],
             cwd=tmp_path,

@@ -182,8 +182,10 @@ def test_figures_by_name(analysis: kinspect.Analysis) -> None:
     assert kernel["vgpr_spill_count"] == 0
     assert kernel.metrics["vgpr_count"].value == kernel["vgpr_count"]
     assert kernel.metrics["vgpr_count"].unit == "registers"
+    assert kernel["vgprs"] == kernel["vgpr_count"]
+    assert "waves_per_simd" in kernel
     with pytest.raises(KeyError, match=r"near it: .*vgpr"):
-        kernel["vgprs"]
+        kernel["vgpr"]
     with pytest.raises(KeyError, match="no figure 'nonsense'; see `kinspect metrics list`"):
         kernel["nonsense"]
     with pytest.raises(KeyError, match="0 kernels are named 'sub'"):

@@ -82,7 +82,7 @@ def test_from_a_report_to_a_cure(
     async def use(session: Any, call: Call) -> None:
         only = await call("lint", target="total.py", arch="gfx942", select=["KI063"])
         kernel = re.search(r"^kernel (\w+) total gfx942 total\.py:6", only, re.MULTILINE)
-        (identity,) = re.findall(r'^  more show\(id="(\w+)"\)$', only, re.MULTILINE)
+        (identity,) = re.findall(r"^finding (\w+) ", only, re.MULTILINE)
         tools = {tool.name: tool for tool in (await session.list_tools()).tools}
         check_calls(only, tools)
         assert kernel is not None, only
@@ -116,7 +116,7 @@ def test_from_a_report_to_a_cure(
         assert re.search(rf"{change}\d+ → [\d.]+ µs \(.+\), gone", cures), cures
         assert cures.startswith(f"kernel {kernel[1]} total gfx942 "), "the agent format"
         assert "\n  apply source exp2" in cures or "\n  apply source " in cures
-        check_calls(cures, tools)
+        assert "kinspect " not in cures
         (tried,) = re.findall(r"^finding (\w+) ", cures, re.MULTILINE)
         assert "tried: " in await call("show", id=tried)
         diff = await call("compare", before="total.py", after="total.py", arch="gfx942")
@@ -151,7 +151,7 @@ def test_saved_assembly_has_code_and_loops(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "small.s").write_text(text)
     monkeypatch.chdir(tmp_path)
     tools = Tools()
-    report = tools.analyze("small.s")
+    report = tools.analyze("small.s", details=True)
     loop = re.search(r"^loop (\w+\.L0) ", report, re.MULTILINE)
     assert loop is not None, report
     named = re.search(r"code\(id=\"(\w+)\", first=(\d+), last=(\d+)\)", tools.show(loop[1]))
@@ -172,7 +172,7 @@ def test_next_steps_find_kernels_by_the_same_signature(
     monkeypatch.chdir(tmp_path)
     tools = Tools()
     signature = "*fp32:16, *fp32:16, i32, 4096"
-    report = tools.analyze("defined.py", arch="gfx942", signature=signature)
+    report = tools.analyze("defined.py", arch="gfx942", signature=signature, details=True)
     kernel = re.search(r"^kernel (\w+) ", report)
     assert kernel is not None, report
     assert tools.show(kernel[1]) == report, "with the same calls"

@@ -18,6 +18,8 @@ import pytest
 from kinspect.inspector.api.budgets import excesses, limits_of
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, Metric
+from kinspect.inspector.model.glossary import METRICS
+from kinspect.inspector.pipeline.analysis import catalogue
 from msgspec.structs import replace
 
 ROOT = Path(__file__).parent.parent
@@ -102,6 +104,12 @@ def with_metric(analysis: kinspect.Analysis, *metrics: Metric) -> kinspect.Analy
 def test_limits(small: kinspect.Analysis, tmp_path: Path, limit: Any, kept: bool) -> None:
     seven = with_metric(small, Metric("vgpr_spill_count", 7, "registers", "compiler"))
     assert (message_of(seven, {"vgpr_spill_count": limit}, tmp_path) == "") is kept
+    told = message_of(seven, {"vgpr_spills": limit}, tmp_path)
+    assert told == "" if kept else "vgpr_spills is 7, the limit is" in told
+
+
+def test_short_names_are_of_figures_that_exist() -> None:
+    assert [name for name, metric in METRICS.items() if catalogue().find(metric) is None] == []
 
 
 @pytest.mark.parametrize("limit", [0, "<= 0", ">= 0", "!= 3", "== 0"])

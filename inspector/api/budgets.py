@@ -16,6 +16,7 @@ from ..lint.budget import budget_rule, over_budget
 from ..lint.nodes import FUNCTIONS
 from ..lint.rule import Pack
 from ..model import MetricValue
+from ..model.glossary import metric_of
 from ..pipeline.analysis import catalogue
 from .results import Analysis, AnalyzedKernel
 
@@ -78,7 +79,7 @@ class Limit:
         sign, value = _parsed(metric, limit)
         self._metric = metric
         self._text = f"{sign} {value}" if isinstance(limit, str) else f"{limit:,}"
-        entry = catalogue().find(metric) if isinstance(metric, str) else None
+        entry = catalogue().find(metric_of(metric)) if isinstance(metric, str) else None
         self._keeps: Callable[[MetricValue], bool] | None = None
         if entry is not None and entry.known == "loop":
             self._keeps = _comparison(metric, limit, sign, value, entry.kind)
@@ -94,7 +95,7 @@ class Limit:
         if self._keeps is not None:
             return self._excess_of_main_loop(kernel, self._keeps)
         for finding in over_budget(self._metric, self._rule, kernel.report, None):
-            value = view.show(finding.evidence[self._metric])
+            value = view.show(finding.evidence[metric_of(self._metric)])
             return f"{self._metric} is {value}, the limit is {self._text}"
         if over_budget(self._metric, self._opposite_rule, kernel.report, None):
             return None
@@ -136,7 +137,7 @@ def _comparison(
 def _budget_rule(metric: str, limit: Any, comparison: str) -> Pack:
     """A rule that finds something where the comparison does not hold."""
     known = catalogue()
-    if not isinstance(metric, str) or known.find(metric) is None:
+    if not isinstance(metric, str) or known.find(metric_of(metric)) is None:
         suggestion = known.suggest(metric) if isinstance(metric, str) else ""
         raise KinspectError(f"no metric {metric!r}{suggestion}", "see kinspect metrics list")
     try:

@@ -126,8 +126,9 @@ class Tools:
         arch: str | None = None,
         signature: str | None = None,
         argv: list[str] | None = None,
+        details: bool = False,
     ) -> str:
-        """Report what the compiler makes of kernels: registers, LDS, occupancy, loops, findings.
+        """Report how long kernels take, why, and which changes would make them faster.
 
         Args:
             target: a .py file (a script that launches kernels, or one that defines them), an .s,
@@ -137,13 +138,14 @@ class Tools:
             signature: types of the kernel's arguments where the file launches nothing, such as
                 "*fp16:16, *fp16:16, i32, 128": pointers with their alignment, constexprs by value.
             argv: arguments of the script.
+            details: all findings, loops and wasteful accesses, in 2,000 tokens a kernel at most.
         """
         path, launch = self._path(target), _Launch(signature, tuple(argv or ()))
         report = analyze(path, arch=arch, kernel=kernel, **launch.options).report
         self._keep(report, launch.calls)
         words = (*_words(path, arch, kernel), *launch.words)
         printed_ids.record("analyze", words, report.kernels)
-        return _text(lambda stream: agent.write(report, stream, launch.calls))
+        return _text(lambda stream: agent.write(report, stream, launch.calls, whole=details))
 
     @_within_root
     def lint(

@@ -25,6 +25,7 @@ from ..model import (
     SourceLoc,
     Variant,
 )
+from ..model.glossary import metric_of
 from .notebook import preformatted
 
 if TYPE_CHECKING:
@@ -81,12 +82,16 @@ class AnalyzedKernel:
         return f"<{self.label} for {self.arch}: {plural(len(self.findings), 'finding')}>"
 
     def __getitem__(self, metric: str) -> MetricValue:
-        """The value of a figure; None where it is unknown.
+        """The value of a figure, by its name or its short one; None where it is unknown.
+
+        Short names are `vgprs`, `vgpr_spills`, `waves_per_simd`, `time_us` and others of
+        `model/glossary.py`.
 
         Raises:
             KeyError: the kernel has no such figure.
         """
-        if metric not in self.metrics:
+        name = metric_of(metric)
+        if name not in self.metrics:
             near = _near(metric, self.metrics)
             if any(metric in loop.metrics for loop in self.loops):
                 raise KeyError(
@@ -95,10 +100,10 @@ class AnalyzedKernel:
                 )
             hint = f"; near it: {', '.join(near)}" if near else "; see `kinspect metrics list`"
             raise KeyError(f"{self.label} has no figure {metric!r}{hint}")
-        return self.metrics[metric].value
+        return self.metrics[name].value
 
     def __contains__(self, metric: object) -> bool:
-        return metric in self.metrics
+        return isinstance(metric, str) and metric_of(metric) in self.metrics
 
     @property
     def name(self) -> str:

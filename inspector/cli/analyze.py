@@ -53,8 +53,8 @@ SORTS = ("worst", "time", "name", "vgpr", "occupancy", "spills", "lds")
 @click.option(
     "--details",
     is_flag=True,
-    help="text: every kernel in full, however many.  json: everything, such that it can be read"
-    " again; else at most 20 KB a kernel.",
+    help="text, agent: all findings, registers, loops and accesses, of every kernel.  json:"
+    " everything, such that it can be read again; else at most 20 KB a kernel.",
 )
 @click.option(
     "--all",
@@ -133,8 +133,8 @@ def analyze(
     .kinspect file.  What follows -- is passed to the script.  Code (.s, .hsaco) is timed where its
     launch is stated: --grid, --workgroup, --args.
 
-    --format agent: for coding agents, at most 2,000 tokens a kernel, the worst first; `kinspect
-    show ID` opens what it names.
+    --format agent: for coding agents, about 300 tokens a kernel, the worst first; `kinspect show
+    ID` opens what it names.
     """
     if save is not None:
         check_save(save)
@@ -245,7 +245,7 @@ def _write(
     elif form == "agent":
         from ..formats import agent
 
-        agent.write(report, stream, next_steps())
+        agent.write(report, stream, next_steps(), whole=details)
     else:
         from ..present.report import write_text
 

@@ -1,7 +1,8 @@
 """The report for programs that read text by the token: coding agents.
 
-A kernel takes at most `MOST_TOKENS`: its figures, its loops, and its findings worst first, each
-with its id (`explain/ids.py`) and the commands that say more. What does not fit is counted.
+A kernel has its time, its figures and its first findings, each with its id (`explain/ids.py`) and
+the command that tries cures; `kinspect show` of its id has all of them, its loops and accesses, in
+`MOST_TOKENS` at most. What is left out is counted.
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ from ..model import (
     Scalar,
     value_of,
 )
+from ..model.glossary import metric_of
 from .agent_calls import SHELL, AgentCalls, AgentSubject
 
 MOST_TOKENS = 2_000
 BYTES_PER_TOKEN = 3
 """In UTF-8: the words, numbers and signs of these reports have 3.1 to 3.6 on average, and a
 tokenizer cuts between them at least."""
+MOST_FINDINGS = 3
+"""Of a kernel, unless all of it is asked for."""
 MOST_SUMMARISED = 20
 """Kernels that the summary of a run names."""
 _MOST_OPTIONS = 600
@@ -43,17 +47,14 @@ _MOST_FOR_PARTS = 1_800
 _MOST_ACCESSES = 3
 _LEFT_OUT = 120
 """Bytes of the line on what is left out."""
-_HEAD = (
-    # key in the line -> metric
-    ("vgprs", "vgpr_count"),
-    ("agprs", "agpr_count"),
-    ("sgprs", "sgpr_count"),
-    ("spilled_vgprs", "vgpr_spill_count"),
-    ("scratch_bytes", "scratch_bytes"),
-    ("lds_bytes", "lds_bytes"),
-    ("waves_per_eu", "occupancy.waves_per_eu"),
-    ("limited_by", "occupancy.limiter"),
+_HEAD = tuple(
+    (name, metric_of(name))
+    for name in (
+        *("vgprs", "agprs", "sgprs", "vgpr_spills", "scratch_bytes", "lds_bytes"),
+        *("waves_per_simd", "limited_by"),
+    )
 )
+"""Key in the line, and the metric."""
 _LOOP = (
     ("instructions", "count.instructions"),
     ("mfma", "count.mfma"),
@@ -84,13 +85,16 @@ class Budget:
         return True
 
 
-def write(report: Report, stream: TextIO, calls: AgentCalls = SHELL) -> None:
+def write(
+    report: Report, stream: TextIO, calls: AgentCalls = SHELL, *, whole: bool = False
+) -> None:
     """Writes the kernels, worst first and of several a summary before, then what failed.
 
     Args:
         report: what was analysed.
         stream: where to.
         calls: names the next steps.
+        whole: all findings, loops and accesses, as far as they fit.
     """
     short = shortened_ids(report.kernels)
     kernels = view.worst_first(report.kernels)
@@ -99,7 +103,7 @@ def write(report: Report, stream: TextIO, calls: AgentCalls = SHELL) -> None:
     if len(kernels) > 1:
         lines += [*_summary(kernels, short), ""]
     for kernel in kernels:
-        lines += [*_kernel(kernel, short, to_try, calls), ""]
+        lines += [*_kernel(kernel, short, to_try, calls, whole=whole), ""]
     write_lines([*lines, *remarks(report.errors, report.notes)], stream)
 
 
@@ -215,7 +219,6 @@ def _finding(
         yield from (f"  {line}" for line in trials)
     if not finding.trials and subject.is_compiled and finding.fingerprint in to_try:
         yield f"  try {calls.try_cures(subject, finding.rule)}"
-    yield f"  more {calls.show(identity)}"
 
 
 def _place_and_saving(finding: Finding) -> str:
@@ -272,42 +275,59 @@ def severities(graded: Sequence[str]) -> str:
 
 
 def _kernel(
-    kernel: KernelReport, short: Mapping[str, str], to_try: frozenset[str], calls: AgentCalls
+    kernel: KernelReport,
+    short: Mapping[str, str],
+    to_try: frozenset[str],
+    calls: AgentCalls,
+    *,
+    whole: bool,
 ) -> Iterator[str]:
     """The lines of a kernel, within its share of tokens."""
     budget = Budget()
     subject = subject_of(kernel, short)
-    head = list(_head(kernel, subject))
-    commands = list(_commands(kernel, subject, calls))
+    head = list(_head(kernel, subject, whole=whole))
+    commands = list(_commands(kernel, subject, calls)) if whole else []
     budget.takes([*head, *commands])
     yield from head
-    parts = list(_parts(kernel, subject.id, calls))
-    budget.takes(parts)
-    yield from parts
+    if whole:
+        parts = list(_parts(kernel, subject.id, calls))
+        budget.takes(parts)
+        yield from parts
     if not kernel.findings:
         yield f"findings none: {view.findings_summary(kernel)}"
     yield from commands
     findings = [(finding, finding.message) for finding in kernel.findings]
-    yield from finding_blocks(findings, subject, short, budget, calls, to_try)
+    shown = findings if whole else findings[:MOST_FINDINGS]
+    yield from finding_blocks(shown, subject, short, budget, calls, to_try)
+    if not whole:
+        more = len(findings) - len(shown)
+        left_out = f"{view.plural(more, 'more finding')}, " if more else ""
+        yield f"{left_out}loops, accesses, code; a finding by its id: {calls.show(subject.id)}"
 
 
-def _head(kernel: KernelReport, subject: AgentSubject) -> Iterator[str]:
-    """Name and place, options, registers, what was assumed or not read, and occupancy."""
+def _head(kernel: KernelReport, subject: AgentSubject, *, whole: bool) -> Iterator[str]:
+    """Name and place, options, time, registers, and what was assumed or not read."""
     yield subject.heading
     configuration = " ".join(view.configuration(kernel).split())
     if len(configuration) > _MOST_OPTIONS:
         configuration = f"{configuration[:_MOST_OPTIONS]}…"
-    if configuration:
+    if configuration and whole:
         yield f"options {configuration}"
     if kernel.time is not None:
-        yield f"time {time_view.summary(kernel.time)}"
-        if where := time_view.where(kernel.time):
-            yield f"time is spent {where}"
+        where = time_view.where(kernel.time)
+        spent = f"; {where}" if where else ""
+        estimate = time_view.estimate(kernel.time)
+        yield f"time {estimate}, limited by {kernel.time.limiter}{spent}"
+        if whole:
+            yield f"busy {time_view.busy_units(kernel.time)}"
+    elif kernel.no_time:
+        yield f"time unknown: {kernel.no_time}"
     yield f"figures {_pairs(kernel.metrics, _HEAD)}"
     yield from filter(None, (view.assumed(kernel), view.emulated(kernel)))
     if kernel.unread:
         yield f"unread {view.unread(kernel)}"
-    yield from (f"occupancy {line}" for line in occupancy_view.occupancy_lines(kernel)[:1])
+    if whole:
+        yield from (f"occupancy {line}" for line in occupancy_view.occupancy_lines(kernel)[:1])
 
 
 def _commands(kernel: KernelReport, subject: AgentSubject, calls: AgentCalls) -> Iterator[str]:

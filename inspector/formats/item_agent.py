@@ -34,7 +34,7 @@ def write(
         calls: names the next steps.
     """
     if named.is_kernel:
-        agent.write(Report("", {}, (named.kernel,), ()), stream, calls)
+        agent.write(Report("", {}, (named.kernel,), ()), stream, calls, whole=True)
         return
     text = io.StringIO()
     kernel = named.kernel

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ..base.errors import KinspectError
 from ..model import Finding, KernelReport
+from ..model.glossary import metric_of
 from .catalogue import Catalogue
 from .engine import evaluate, fingerprint
 from .finding_places import SourceText
@@ -36,7 +37,7 @@ def budget_rule(metric: str, limit: float | str, label: str, catalogue: Catalogu
     """Returns a pack whose only rule is the budget.
 
     Args:
-        metric: the figure's name.
+        metric: the figure's name, or its short one (`model/glossary.py`).
         limit: the most that is allowed, or a comparison such as `>= 2`.
         label: names the setting in messages.
         catalogue: the metrics that exist.
@@ -44,6 +45,7 @@ def budget_rule(metric: str, limit: float | str, label: str, catalogue: Catalogu
     Raises:
         KinspectError: there is no such metric, or its values cannot be compared so.
     """
+    told, metric = metric, metric_of(metric)
     if catalogue.find(metric) is None:
         raise KinspectError(
             f"no metric {metric}{catalogue.suggest(metric)}", "see kinspect metrics"
@@ -61,7 +63,7 @@ def budget_rule(metric: str, limit: float | str, label: str, catalogue: Catalogu
         "severity": "error",
         "scope": "kernel",
         "require": require,
-        "message": f"{metric} is {{{metric}}}, the budget of {safe_label} is {_limit_text(limit)}",
+        "message": f"{told} is {{{metric}}}, the budget of {safe_label} is {_limit_text(limit)}",
         "explain": _EXPLAIN,
         "fix": _FIX,
     }

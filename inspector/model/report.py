@@ -64,6 +64,19 @@ class LoopReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     irreducible: bool = False
     metrics: Mapping[str, Metric]
 
+    def __getitem__(self, name: str) -> MetricValue:
+        """The value of a figure by its name; None where it is unknown.
+
+        Raises:
+            KeyError: the loop has no such figure.
+        """
+        return self.metrics[name].value
+
+    def __repr__(self) -> str:
+        first = next(iter(self.source), None)
+        where = f" {first.file}:{first.line}" if first is not None else ""
+        return f"<loop {self.id}{where}: {len(self.metrics)} figures>"
+
 
 class Location(Struct, frozen=True):
     """Where a finding points: a line of an artifact (`amdgcn`, `ttgir`) or of the source."""
