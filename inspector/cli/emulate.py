@@ -53,7 +53,7 @@ OWN_FAILURE = 125
     callback=number_or_all,
     show_default=True,
     metavar="N|all",
-    help="Configurations of an autotuner that run.",
+    help="Configurations of an autotuner: TARGET runs once with each.",
 )
 @click.option(
     "--sets",
