@@ -71,6 +71,7 @@ OWN_FAILURE = 125
     metavar="S",
     help="Seconds that one launch may take.",
 )
+@click.option("--profile", is_flag=True, help="Show what kernels executed, by source line, too.")
 @format_option("text", "agent", "json")
 @output_option
 def emulate(
@@ -87,6 +88,7 @@ def emulate(
     configs: int | None,
     sets: int | None,
     time_limit: float,
+    profile: bool,
     form: str,
     output: Path | None,
 ) -> int:
@@ -126,7 +128,7 @@ def emulate(
                 sample=sample,
                 seconds=time_limit,
             )
-            return _emulate_code(code, form, output)
+            return _emulate_code(code, form, output, profile=profile)
         request = EmulationRequest(
             path=path,
             argv=argv,
@@ -143,10 +145,12 @@ def emulate(
     except KinspectError as error:
         sys.stderr.write(f"kinspect: error: {error.message}; {error.hint}\n")
         return OWN_FAILURE
-    return _write_script(result, form, output)
+    return _write_script(result, form, output, profile=profile)
 
 
-def _write_script(result: EmulationResult, form: str, output: Path | None) -> int:
+def _write_script(
+    result: EmulationResult, form: str, output: Path | None, *, profile: bool
+) -> int:
     """Writes the result of a script; returns the exit status."""
     from ..formats import emulation as text
 
@@ -158,11 +162,11 @@ def _write_script(result: EmulationResult, form: str, output: Path | None) -> in
 
             emulation_agent.write(result, stream)
         else:
-            text.write_text(result, stream)
+            text.write_text(result, stream, profile=profile)
     return result.exit_status
 
 
-def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
+def _emulate_code(code: CodeLaunch, form: str, output: Path | None, *, profile: bool) -> int:
     """Launches a kernel of a file and writes the result; returns the exit status."""
     from ..formats import emulation as text
     from ..pipeline.emulated_code import launch_code
@@ -179,7 +183,7 @@ def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
 
             emulation_agent.write_code(result, stream)
         else:
-            text.write_code_text(result, stream)
+            text.write_code_text(result, stream, profile=profile)
     return exit_status_of((result.profile,))
 
 
