@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from functools import partial
@@ -21,16 +22,27 @@ from .options import (
     result_stream,
     source_root_option,
 )
-from .target_options import number_or_all
+from .progress import print_message
+from .target_options import WORDS, number_or_all
 
 if TYPE_CHECKING:
     from ..pipeline.emulated_code import CodeLaunch
     from ..pipeline.emulation import EmulationResult
 
 OWN_FAILURE = 125
+_SAMPLE = 8
+"""Workgroups that a smaller run than that of whole launches executes."""
 
 
-@click.command(context_settings={"allow_interspersed_args": True})
+class EmulateCommand(click.Command):
+    """Keeps the words of its command line, for one that it names."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=EmulateCommand, context_settings={"allow_interspersed_args": True})
 @click.argument("target", type=click.Path(path_type=Path))
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option("--arch", help="The GPU to emulate.  [gfx942, or what code is for]")
@@ -139,18 +151,39 @@ def emulate(
             sets=sets,
             seconds=time_limit,
             test=test,
+            smaller=_smaller(sample),
         )
         signals = partial(signals_for, repeated=signal.SIGTERM)
         result = run_emulation(request, dict(os.environ), signals)
     except KinspectError as error:
         sys.stderr.write(f"kinspect: error: {error.message}; {error.hint}\n")
         return OWN_FAILURE
-    return _write_script(result, form, output, profile=profile)
+    status = _write_script(result, form, output, profile=profile)
+    if result.gave_times:
+        words = [*(["--arch", arch] if arch else []), *(["--", *argv] if argv else [])]
+        command = shlex.join(["kinspect", "time", str(path), *words])
+        print_message(
+            f"times that {path.name} printed are not measured: no GPU ran; kinspect's estimates:"
+            f" {command}"
+        )
+    return status
 
 
-def _write_script(
-    result: EmulationResult, form: str, output: Path | None, *, profile: bool
-) -> int:
+def _smaller(sample: int | None) -> str:
+    """The command line with fewer workgroups of each launch, in words; "" where one is run."""
+    fewer = _SAMPLE if sample is None else sample // 8
+    if not fewer:
+        return ""
+    from ..explain.view import plural
+
+    words = [*click.get_current_context().meta[WORDS]]
+    end = words.index("--") if "--" in words else len(words)
+    words[end:end] = ["--sample", str(fewer)]
+    command = shlex.join(["kinspect", "emulate", *words])
+    return f"for faults and counts of {plural(fewer, 'workgroup')} a launch, no results: {command}"
+
+
+def _write_script(result: EmulationResult, form: str, output: Path | None, *, profile: bool) -> int:
     """Writes the result of a script; returns the exit status."""
     from ..formats import emulation as text
 
@@ -172,7 +205,7 @@ def _emulate_code(code: CodeLaunch, form: str, output: Path | None, *, profile: 
     from ..pipeline.emulated_code import launch_code
     from ..pipeline.emulation import exit_status_of
 
-    result = launch_code(code)
+    result = launch_code(code, lambda text: print_message(f"{text}; {_smaller(code.sample)}"))
     for is_error, printed in result.printed:
         click.echo(printed, nl=False, err=is_error or (form == "json" and output is None))
     with result_stream(output) as stream:

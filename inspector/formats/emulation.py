@@ -63,7 +63,7 @@ def write_text(result: EmulationResult, stream: TextIO, *, profile: bool = False
     """
     stream.write(f"{verdict(result)}; {executed_line(result)}\n")
     for kernel in result.kernels:
-        stream.writelines(f"{kernel.name}: {finding_line(each)}\n" for each in kernel.findings)
+        stream.writelines(f"{finding_line(each)} in {kernel.name}\n" for each in kernel.findings)
     for note in result.notes:
         stream.write(f"note: {note}\n")
     stream.writelines(f"{line}\n" for line in unjudged_lines(result.unjudged))

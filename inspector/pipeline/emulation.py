@@ -21,6 +21,7 @@ from ..base.interrupting import interrupts_held
 from ..base.named_files import allow_run, file_bytes, file_text
 from ..base.programs import find_interpreter
 from ..base.staging import scratch_folder
+from ..base.status import terminal_given_away
 from ..capture.targets import SUFFIXES
 from ..compile.environment import guest_environment
 from ..compile.worker import BOOTSTRAP
@@ -56,6 +57,7 @@ class EmulationRequest(Struct, frozen=True):
         test: a test in the file, which pytest then runs whatever its name: `test_op`.
         is_pytest_session: whether `argv` is a whole command line of pytest; `path` is the folder
             where it was given then.
+        smaller: what to do instead of a launch that takes over a minute, in words; said once.
         only_selects: whether pytest takes arguments that select and show tests alone: others name
             files to run, to write and to delete.
     """
@@ -71,6 +73,7 @@ class EmulationRequest(Struct, frozen=True):
     test: str | None = None
     is_pytest_session: bool = False
     only_selects: bool = False
+    smaller: str = ""
 
 
 class UnjudgedCheck(Struct, frozen=True):
@@ -122,6 +125,7 @@ class EmulationResult(Struct, frozen=True):
         unjudged: checks that could mean nothing, for example of times, in order.
         failures: what ended the script, or its tests that failed; empty where it succeeded, and
             where a signal ended it.
+        gave_times: whether it was given times, as of `do_bench`, that nothing has measured.
         configs: how often the script ran: once with each configuration of its autotuners.
         seconds: that the run took on this machine.
     """
@@ -133,6 +137,7 @@ class EmulationResult(Struct, frozen=True):
     notes: tuple[str, ...]
     unjudged: tuple[UnjudgedCheck, ...] = ()
     failures: tuple[ScriptFailure, ...] = ()
+    gave_times: bool = False
     configs: int = 1
     seconds: float = 0.0
 
@@ -219,6 +224,7 @@ def _emulated(
             "emulator": emulator_command(profile),
             "seconds": request.seconds,
             "sample": request.sample,
+            "smaller": request.smaller,
             "configs": request.configs,
             "config": config[0],
             "config_count": config[1],
@@ -249,6 +255,7 @@ def _joined(runs: Sequence[EmulationResult]) -> EmulationResult:
         complete=all(run.complete for run in runs),
         notes=(*dict.fromkeys(note for run in runs for note in run.notes),),
         failures=tuple(failure for run in runs for failure in run.failures),
+        gave_times=any(run.gave_times for run in runs),
         configs=len(runs),
     )
 
@@ -268,7 +275,7 @@ def _run(
             process = subprocess.Popen(
                 command, env=guest_environment(environment), pass_fds=(hangup,)
             )
-        with signals(process):
+        with terminal_given_away(), signals(process):
             status = process.wait()
     except OSError as error:
         reason = error.strerror or str(error)
@@ -286,7 +293,7 @@ def _result(status: int, records: Path, profile: Path) -> tuple[EmulationResult,
         The result, and how many configurations the autotuner has that has most.
     """
     notes: list[str] = []
-    launches, complete, configs = 0, False, 1
+    launches, complete, configs, gave_times = 0, False, 1, False
     unjudged: tuple[UnjudgedCheck, ...] = ()
     failures: tuple[ScriptFailure, ...] = ()
     for line in file_text(records).splitlines() if records.exists() else ():
@@ -298,7 +305,7 @@ def _result(status: int, records: Path, profile: Path) -> tuple[EmulationResult,
         elif "end" in record:
             launches, complete = record["launches"], True
             unjudged = msgspec.convert(record["unjudged"], tuple[UnjudgedCheck, ...])
-            configs = record["configs"]
+            configs, gave_times = record["configs"], record["gave_times"]
             config = "; ".join(f"{name}: {text}" for name, text in record["chosen"].items())
             failures = tuple(
                 replace(failure, config=config)
@@ -321,5 +328,6 @@ def _result(status: int, records: Path, profile: Path) -> tuple[EmulationResult,
         notes=tuple(notes),
         unjudged=unjudged,
         failures=failures,
+        gave_times=gave_times,
     )
     return result, configs

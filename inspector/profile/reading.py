@@ -15,6 +15,7 @@ from msgspec import Struct
 from ..base import limits
 from ..base.errors import KinspectError, unforeseen
 from ..base.named_files import PACKAGES, is_of_folder
+from ..base.status import doing
 from ..model.recording import MANIFEST, Recording
 from .builder import RecordingBuilder
 
@@ -94,8 +95,10 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
         for group in _groups(reader, [file for file in files if file not in claimed], builder):
             claimed.update(group.files)
             recognised = True
+            step = f"reading {reader.FORMAT}: {group.name}"
+            doing(step)
             if progress is not None:
-                progress(f"reading {reader.FORMAT}: {group.name}")
+                progress(step)
             _read(reader, group, builder)
     if not recognised and not builder.errors:
         raise KinspectError(

@@ -29,6 +29,7 @@ from .executor import Executor
 from .failures import Failures, text_of, trace_from
 from .process import EmulatorProcess
 from .supervisor import supervised
+from .terminal import WaitLine
 from .tuning import ConfigChoice
 
 EMULATION_FAILED = 125
@@ -58,14 +59,16 @@ def _main(request_path: str) -> int:
         request = json.load(stream)
     emit = writer(request["records"])
     device = StandInDevice.of(request["device"])
+    line = WaitLine()
     try:
-        world = worlds.install(
-            device,
-            request["folder"],
-            max_values=request["sets"],
-            all_contents=True,
-            values_are_real=request["sample"] is None,
-        )
+        with line.showing("importing PyTorch and Triton"):
+            world = worlds.install(
+                device,
+                request["folder"],
+                max_values=request["sets"],
+                all_contents=True,
+                values_are_real=request["sample"] is None,
+            )
     except ImportError as failure:
         emit({"failure": one_line(failure), "hint": install_hint(failure, "triton")})
         return EMULATION_FAILED
@@ -88,7 +91,7 @@ def _main(request_path: str) -> int:
     project = Project(path)
     LOG.watch(project.owns_code)
     processes.watch(project, world.note, NOT_EMULATED)
-    process = EmulatorProcess(request["emulator"])
+    process = EmulatorProcess(request["emulator"], told=_teller(line, request["smaller"]))
     os.register_at_fork(before=process.share)  # children have a part in its profile
     executor = Executor(
         request["arch"],
@@ -99,6 +102,7 @@ def _main(request_path: str) -> int:
         suspended=world.suspended,
         executed=world.executed if request["sample"] is None else world.sampled,
         lds_limit=device.lds_bytes,
+        waiting=line.showing,
     )
     executor.install()
     failures = Failures(path, project.owns_code)
@@ -118,6 +122,7 @@ def _main(request_path: str) -> int:
             "failures": failures.records,
             "configs": choice.most,
             "chosen": choice.chosen,
+            "gave_times": LOG.gave_times,
             "unjudged": [
                 {"what": what, "file": file, "line": line, "count": count}
                 for (what, file, line), count in LOG.unjudged.items()
@@ -126,6 +131,20 @@ def _main(request_path: str) -> int:
     )
     process.close()
     return status
+
+
+def _teller(line: WaitLine, smaller: str) -> Callable[[dict[str, str]], None]:
+    """What takes the emulator's words of a launch that goes on; a warning is passed on once."""
+    warned: list[str] = []
+
+    def told(message: dict[str, str]) -> None:
+        if "step" in message:
+            line.show(message["step"])
+        elif "warning" in message and not warned:
+            warned.append(message["warning"])
+            line.say(f"kinspect: {message['warning']}{smaller and f'; {smaller}'}")
+
+    return told
 
 
 def _has_tests(path: str, test: str | None) -> bool:
