@@ -54,7 +54,7 @@ class Executor:
         suspended: Callable[[], AbstractContextManager[None]] = nullcontext,
         executed: Callable[[Any], None] = lambda tensor: None,
         lds_limit: int = 1 << 30,
-        waiting: Callable[[str], AbstractContextManager[None]] = nullcontext,
+        waiting: Callable[[str], AbstractContextManager[None]] = lambda text: nullcontext(),
     ) -> None:
         self.arch = arch
         self.launches = 0
