@@ -28,7 +28,7 @@ import json, resource, sys, time
 from pathlib import Path
 from kinspect.inspector.profile import reading
 began = time.process_time()
-recording = reading.read(Path(sys.argv[1]), None, ("results_json",))
+recording = reading.read(Path(sys.argv[1]), ("results_json",))
 print(json.dumps({
     "seconds": time.process_time() - began,
     "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,

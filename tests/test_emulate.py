@@ -185,7 +185,8 @@ def test_tests_run_in_pytest(tool: Tool, tmp_path: Path) -> None:
     verdict = "1 test FAILED, status 1: test_negate.py::test_wrong: "
     (line,) = (line for line in done.stdout.splitlines() if line.startswith(verdict))
     place = 1 + TESTS.splitlines().index("def test_wrong():") + 3
-    assert f" at test_negate.py:{place}; 2 kernels, 3 launches executed, no findings" in line
+    assert f" at test_negate.py:{place}; 2 kernels, 3 launches, 3 workgroups executed in " in line
+    assert line.endswith(" s, no findings")
     # As pytest does, any file is one of tests where a test of it is named.
     (tmp_path / "06-negate.py").write_text(TESTS + "if __name__ == '__main__': raise SystemExit(7)")
     done = tool("emulate", "06-negate.py::test_right", "--", "-q", "-k", "100")
@@ -199,7 +200,7 @@ def test_a_sample_is_no_result(tool: Tool, tmp_path: Path) -> None:
     )
     done = tool("emulate", "script.py", "--sample", "3")
     assert done.returncode == 0, done.stderr
-    assert "3 workgroups of 100 (a sample: results are not real)" in done.stdout
+    assert "results are not real; 1 kernel, 1 launch, 3 workgroups of 100 executed" in done.stdout
     done = tool("emulate", "script.py", "--sample", "1", "--format", "agent")
     verdict = "no findings in the workgroups that were executed: results are not real\n"
     assert verdict in done.stdout
@@ -249,7 +250,7 @@ def test_what_was_executed_before_a_kill_is_kept(killed: str, tool: Tool, tmp_pa
     )
     done = tool("emulate", "s.py")
     assert done.returncode == 137
-    assert "status 137 (SIGKILL); 1 kernel, 1 launch executed" in done.stdout + done.stderr
+    assert "status 137 (SIGKILL); 1 kernel, 1 launch, " in done.stdout + done.stderr
 
 
 def test_a_script_that_does_not_end_is_ended(tmp_path: Path) -> None:
@@ -270,7 +271,7 @@ def test_a_script_that_does_not_end_is_ended(tmp_path: Path) -> None:
     process.terminate()
     printed, _ = process.communicate(timeout=20)
     assert process.returncode == 143
-    assert "status 143 (SIGTERM); 1 kernel, 1 launch executed" in printed
+    assert "status 143 (SIGTERM); 1 kernel, 1 launch, " in printed
 
 
 def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
@@ -279,7 +280,15 @@ def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
     arguments = "i32[128]=arange, i32[128]=zeros, i32 100"
     done = tool("emulate", "add.s", "--grid", "2", "--block", "64", "--args", arguments)
     assert done.returncode == 0, done.stderr
-    assert "add_five on gfx942   1 launch, 2 workgroups, 2 waves" in done.stdout
+    verdict, buffer, *_ = done.stdout.splitlines()
+    assert verdict.startswith("passed: no findings; add_five on gfx942: 2 workgroups executed in ")
+    assert buffer.startswith("argument 0: ")
+    assert "instructions executed" not in done.stdout
+    launch = ("--grid", "2", "--block", "64", "--args", arguments)
+    profile = tool("emulate", "add.s", "--profile", *launch)
+    assert profile.stdout.startswith("passed: no findings; ")
+    assert "add_five on gfx942   1 launch, 2 workgroups, 2 waves" in profile.stdout
+    assert " instructions executed: " in profile.stdout
     assert "argument 1: i32[128]   100 elements changed; 0 to 104" in done.stdout
     short = tool("emulate", "add.s", "--grid", "2", "--block", "64", "--args",
                  "i32[90], i32[128]=zeros, i32 100")  # fmt: skip

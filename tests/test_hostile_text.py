@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import pty
 import re
-import subprocess
 import sys
 import unicodedata
 from collections.abc import Callable
@@ -164,24 +161,6 @@ def test_errors_are_clean_where_they_are_made() -> None:
     error = KinspectError(f"a\n{EVIL}", f"b{EVIL}")
     assert steering(str(error)) == set()
     assert error.message.startswith("a\n\\u001b]0;owned\\u0007")
-
-
-def test_a_progress_line_on_a_terminal() -> None:
-    code = (
-        "from kinspect.inspector.cli.progress import ProgressLine\n"
-        "from kinspect.inspector.base.streams import standard_streams\n"
-        "with standard_streams():\n"
-        "    line = ProgressLine()\n"
-        f"    line.show('a' + {EVIL!r})\n"
-        "    line.clear()\n"
-    )
-    ours, theirs = pty.openpty()
-    subprocess.run([sys.executable, "-c", code], stderr=theirs, check=True, timeout=60)
-    os.close(theirs)
-    shown = os.read(ours, 10_000).decode()
-    os.close(ours)
-    assert shown.startswith("\r\x1b[K  a\\u001b]0;owned")
-    assert steering(shown.replace("\r\x1b[K", "")) == set()
 
 
 def test_an_archive_names_no_other_file(tmp_path: Path) -> None:

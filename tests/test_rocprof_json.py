@@ -43,7 +43,7 @@ from profile_files import (
 
 
 def imported(path: Path) -> Recording:
-    return reading.read(path, None, ("results_json",))
+    return reading.read(path, ("results_json",))
 
 
 def written(path: Path, document: Any) -> Path:

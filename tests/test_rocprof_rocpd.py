@@ -23,7 +23,7 @@ from profile_traces import OldLaunch, write_v1_json
 
 
 def imported(path: Path) -> Recording:
-    return reading.read(path, None, ("results_json", "rocpd", "torch_trace"))
+    return reading.read(path, ("results_json", "rocpd", "torch_trace"))
 
 
 def rows_of(recording: Recording) -> list[tuple[KernelShape, int, int, int]]:

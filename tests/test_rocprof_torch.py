@@ -18,7 +18,7 @@ from profile_traces import torch_trace as trace_text
 
 
 def imported(path: Path) -> Recording:
-    return reading.read(path, None, ("results_json", "torch_trace"))
+    return reading.read(path, ("results_json", "torch_trace"))
 
 
 KERNELS = (

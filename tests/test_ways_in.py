@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kinspect.inspector.cli.group import COMMANDS, cli
-from kinspect.inspector.guest.emulation import script
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.present.report import write_text
@@ -80,12 +78,6 @@ def test_the_headline_says_why_every_launch_failed(
     headline = done.stderr.splitlines()[0]
     assert "every launch failed: k ended with TypeError: " in headline
     assert "'MODE'" in headline
-
-
-def test_emulate_without_pytest_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pytest", None)
-    with pytest.raises(SystemExit, match=r"run by pytest, which cannot be imported: .*; "):
-        script._run_pytest([], None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"tui"}))

@@ -46,7 +46,7 @@ def emulate(
         argv: its arguments.
         arch: the emulated GPU.
         sample: workgroups of each launch that are executed, for counts without results; None: all.
-        configs: configurations of an autotuner that run; None: all.
+        configs: configurations of an autotuner, the script once with each; None: all.
         python: the interpreter with PyTorch and Triton; None: this one.
         time_limit: seconds that one launch may take.
 
@@ -64,6 +64,7 @@ def emulate(
         seconds=time_limit,
         test=test,
         only_selects=is_confined(),
+        smaller="" if sample else "for faults and counts without results: sample=8",
     )
     return Emulation(run_emulation(request, dict(os.environ), ended_with_this_process))
 

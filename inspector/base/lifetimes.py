@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from .programs import absolute_folders
+from .status import terminal_given_away
 
 if TYPE_CHECKING:
     import subprocess
@@ -185,7 +186,8 @@ def supervised(
     finally:
         os.close(alive)
     try:
-        yield process
+        with terminal_given_away():
+            yield process
     finally:
         os.close(held)
         process.wait()

@@ -17,6 +17,7 @@ from typing import Any, TextIO, cast
 
 from .errors import KinspectError
 from .printable import printable
+from .status import StatusLine
 from .writing import unwritable
 
 _MOST_PENDING = 1 << 16
@@ -67,11 +68,19 @@ class PlainStream:
         log: whether a CI runner may read it as its log.
         required: whether it is an error if the text cannot be written.
         name: of the stream, for that error.
+        status: a line on the same terminal, which makes room for what is written.
     """
 
     def __init__(
-        self, stream: TextIO, *, log: bool = True, required: bool = True, name: str = "the output"
+        self,
+        stream: TextIO,
+        *,
+        log: bool = True,
+        required: bool = True,
+        name: str = "the output",
+        status: StatusLine | None = None,
     ) -> None:
+        self.status = status
         self._stream = stream
         self._log = log
         self._required = required
@@ -118,7 +127,9 @@ class PlainStream:
     def underneath(self) -> TextIO:
         """Returns the stream itself, after passing on everything that was written."""
         self._pass_on()
-        return self._stream
+        if self.status is None:
+            return self._stream
+        return cast(TextIO, _RoomyStream(self._stream, self.status))
 
     def _pass_on(self) -> None:
         """Cleans the pending text and writes it to the stream."""
@@ -136,6 +147,8 @@ class PlainStream:
         clean = printable(text)
         if self._log:
             clean = self._without_commands(clean)
+        if self.status is not None:
+            self.status.make_room(clean)
         self._attempt(lambda: self._write_encodable(clean))
 
     def _without_commands(self, text: str) -> str:
@@ -185,6 +198,27 @@ class PlainStream:
             pass
 
 
+class _RoomyStream:
+    """The stream of a terminal whose status line makes room for what is written."""
+
+    def __init__(self, stream: TextIO, status: StatusLine) -> None:
+        self._stream = stream
+        self._status = status
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Writes text as it is."""
+        self._status.make_room(text)
+        return self._stream.write(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Writes several pieces of text as they are."""
+        for line in lines:
+            self.write(line)
+
+
 def underneath(stream: TextIO) -> TextIO:
     """The stream that a `PlainStream` writes to; any other stream itself."""
     return stream.underneath() if isinstance(stream, PlainStream) else stream
@@ -198,26 +232,36 @@ def plain(stream: TextIO, *, log: bool = True, name: str = "the output") -> Text
 
 
 @contextmanager
-def standard_streams() -> Iterator[None]:
+def standard_streams(*, has_status: bool = False) -> Iterator[None]:
     """Makes stdout and stderr plain for the duration.
 
     What is opened next must not get the number of a standard stream that the caller closed: stdin
     and stderr lead nowhere then; what is printed to stdout is an error, for it is lost.
+
+    Args:
+        has_status: whether a terminal shows what is being done (`status.doing`).
 
     Raises:
         KinspectError: what was printed cannot be written. Not while another error passes.
     """
     _open_missing_descriptors()
     originals = sys.stdout, sys.stderr
-    out = PlainStream(sys.stdout, name="standard output")
+    status = None
+    if has_status and _is_terminal(sys.stderr) and os.environ.get("TERM") != "dumb":
+        status = StatusLine(sys.stderr.fileno())
+        status.start()
+    beside = status if _is_terminal(sys.stdout) else None
+    out = PlainStream(sys.stdout, name="standard output", status=beside)
     sys.stdout, sys.stderr = (
         cast(TextIO, out),
-        cast(TextIO, PlainStream(originals[1], required=False)),
+        cast(TextIO, PlainStream(originals[1], required=False, status=status)),
     )
     try:
         yield
         out.flush()
     finally:
+        if status is not None:
+            status.end()
         with suppress(KinspectError):
             out.flush()
         sys.stderr.flush()

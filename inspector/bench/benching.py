@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from ..base.errors import KinspectError
 from ..base.staging import scratch_folder
+from ..base.status import doing
 from ..base.version import VERSION
 from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
@@ -154,6 +155,7 @@ def with_published(
 def _described(worker: Worker, request: BenchRequest, folder: Path) -> Mapping[str, Any]:
     """The tables of the kernel file, which only an interpreter with Triton can tell."""
     path = str(request.kernel.path.absolute())
+    doing(f"reading {request.kernel.path.name}")
     message = {"op": "suite", "mode": "describe", "paths": [path], "imports": ["triton"]}
     for record in records(worker, {**message, "folder": str(folder)}, request.time_limit, steps=2):
         if "described" in record:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from ..base.errors import KinspectError
 from ..base.staging import scratch_folder
+from ..base.status import doing
 from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
 from ..pipeline.emulators import emulator_command
@@ -273,6 +274,7 @@ def _check_file(
     worker: Worker, job: _FileJob, request: CheckRequest, cores: int
 ) -> Iterator[CheckEvent]:
     """Checks a file in a guest, which may use so many of the CPU's cores."""
+    doing(f"checking {job.kernel.name}")
     started = time.perf_counter()
     kernel = job.kernel
     so_far = KernelCheck(kernel.name, str(kernel.path), (), job.arch)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ..base.errors import KinspectError
 from ..base.limits import BASE_BYTES, natural
 from ..base.named_files import file_bytes
+from ..base.status import counted
 from ..bench import benching
 from ..bench.benching import (
     TIME_LIMIT,
@@ -37,7 +38,7 @@ from ..bench.suite.published import figures_for, read_published
 from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
 from .kept import keeping, say_unkept
 from .options import Amount, format_option, output_option, result_stream, split_list
-from .progress import ProgressLine, print_error
+from .progress import print_error
 from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ARGV, ScriptCommand
 
@@ -177,7 +178,7 @@ def _run(request: BenchRequest) -> tuple[Bench, bool]:
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        progress.close()
+        counted("")
     return gathered.result(), interrupted
 
 
@@ -292,11 +293,10 @@ def _tuned(text: str | None, profile: bool) -> int:
 
 
 class _BenchProgress:
-    """Shows the current case in a line on stderr, on a terminal only."""
+    """Says which case is measured."""
 
     def __init__(self, kernel: str) -> None:
         self._kernel = kernel
-        self._line = ProgressLine()
         self._names: tuple[str, ...] = ()
         self._finished = 0
         self._device = ""
@@ -309,10 +309,7 @@ class _BenchProgress:
         elif isinstance(event, CaseTimed):
             self._finished += 1
         if self._finished < len(self._names):
-            self._line.show(
+            counted(
                 f"{self._kernel}{self._device}: case {self._finished + 1} of"
                 f" {len(self._names)}, {self._names[self._finished]}"
             )
-
-    def close(self) -> None:
-        self._line.clear()

@@ -11,17 +11,19 @@ from typing import TextIO
 import click
 
 from ..base.errors import KinspectError
+from ..base.status import counted
 from ..base.version import VERSION
 from ..bench.checking import DEVICES, TIME_LIMIT, CaseDone, CheckProgress, CheckRequest, KernelDone
 from ..bench.checking import check as run_checks
 from ..bench.suite import catalogue
 from ..bench.suite.catalogue import KernelFile
 from ..bench.suite.checks import CRASHED, KernelCheck
+from ..explain.view import plural
 from ..formats import check as check_format
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
 from .options import Amount, format_option, output_option, result_stream, split_list
-from .progress import ProgressLine, print_error
+from .progress import print_error
 from .signals import INTERRUPTED, end_as_interrupted
 
 
@@ -113,17 +115,18 @@ def _run(request: CheckRequest, form: str, stream: TextIO) -> tuple[Sequence[Ker
     started = time.perf_counter()
     so_far = CheckProgress()
     interrupted = False
-    with _CaseLine() as last_case:
-        try:
-            for event in run_checks(request):
-                so_far.add(event)
-                if isinstance(event, CaseDone):
-                    last_case.show(event.kernel.name, event.result.case)
-                if isinstance(event, KernelDone) and form == "text" and event.result.cases:
-                    last_case.clear()
-                    check_format.write_kernel(event.result, stream)
-        except KeyboardInterrupt:
-            interrupted = True
+    done = 0
+    try:
+        for event in run_checks(request):
+            so_far.add(event)
+            if isinstance(event, CaseDone):
+                done += 1
+                last = f"{event.kernel.name} {event.result.case}"
+                counted(f"{plural(done, 'case')} done, the last: {last}")
+            if isinstance(event, KernelDone) and form == "text" and event.result.cases:
+                check_format.write_kernel(event.result, stream)
+    except KeyboardInterrupt:
+        interrupted = True
     seconds = time.perf_counter() - started
     for kernel in so_far.interrupted():
         if form == "text":
@@ -181,24 +184,3 @@ def _exit_status(kernels: Sequence[KernelCheck], cases: tuple[str, ...]) -> int:
             f"no case matches {' or '.join(map(repr, cases))}", "see `kinspect kernels show NAME`"
         )
     return 1 if any(kernel.wrong for kernel in kernels) else 0
-
-
-class _CaseLine:
-    """Shows the last finished case in a line on stderr, on a terminal only."""
-
-    def __init__(self) -> None:
-        self._line = ProgressLine()
-        self._count = 0
-
-    def __enter__(self) -> _CaseLine:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.clear()
-
-    def show(self, kernel: str, case: str) -> None:
-        self._count += 1
-        self._line.show(f"{self._count} cases done, the last: {kernel} {case}")
-
-    def clear(self) -> None:
-        self._line.clear()

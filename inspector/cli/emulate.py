@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from functools import partial
@@ -21,16 +22,27 @@ from .options import (
     result_stream,
     source_root_option,
 )
-from .target_options import number_or_all
+from .progress import print_message
+from .target_options import WORDS, number_or_all
 
 if TYPE_CHECKING:
     from ..pipeline.emulated_code import CodeLaunch
     from ..pipeline.emulation import EmulationResult
 
 OWN_FAILURE = 125
+_SAMPLE = 8
+"""Workgroups that a smaller run than that of whole launches executes."""
 
 
-@click.command(context_settings={"allow_interspersed_args": True})
+class EmulateCommand(click.Command):
+    """Keeps the words of its command line, for one that it names."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=EmulateCommand, context_settings={"allow_interspersed_args": True})
 @click.argument("target", type=click.Path(path_type=Path))
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
 @click.option("--arch", help="The GPU to emulate.  [gfx942, or what code is for]")
@@ -53,7 +65,7 @@ OWN_FAILURE = 125
     callback=number_or_all,
     show_default=True,
     metavar="N|all",
-    help="Configurations of an autotuner that run.",
+    help="Configurations of an autotuner: TARGET runs once with each.",
 )
 @click.option(
     "--sets",
@@ -71,6 +83,7 @@ OWN_FAILURE = 125
     metavar="S",
     help="Seconds that one launch may take.",
 )
+@click.option("--profile", is_flag=True, help="Show what kernels executed, by source line, too.")
 @format_option("text", "agent", "json")
 @output_option
 def emulate(
@@ -87,6 +100,7 @@ def emulate(
     configs: int | None,
     sets: int | None,
     time_limit: float,
+    profile: bool,
     form: str,
     output: Path | None,
 ) -> int:
@@ -126,7 +140,7 @@ def emulate(
                 sample=sample,
                 seconds=time_limit,
             )
-            return _emulate_code(code, form, output)
+            return _emulate_code(code, form, output, profile=profile)
         request = EmulationRequest(
             path=path,
             argv=argv,
@@ -137,16 +151,39 @@ def emulate(
             sets=sets,
             seconds=time_limit,
             test=test,
+            smaller=_smaller(sample),
         )
         signals = partial(signals_for, repeated=signal.SIGTERM)
         result = run_emulation(request, dict(os.environ), signals)
     except KinspectError as error:
         sys.stderr.write(f"kinspect: error: {error.message}; {error.hint}\n")
         return OWN_FAILURE
-    return _write_script(result, form, output)
+    status = _write_script(result, form, output, profile=profile)
+    if result.gave_times:
+        words = [*(["--arch", arch] if arch else []), *(["--", *argv] if argv else [])]
+        command = shlex.join(["kinspect", "time", str(path), *words])
+        print_message(
+            f"times that {path.name} printed are not measured: no GPU ran; kinspect's estimates:"
+            f" {command}"
+        )
+    return status
 
 
-def _write_script(result: EmulationResult, form: str, output: Path | None) -> int:
+def _smaller(sample: int | None) -> str:
+    """The command line with fewer workgroups of each launch, in words; "" where one is run."""
+    fewer = _SAMPLE if sample is None else sample // 8
+    if not fewer:
+        return ""
+    from ..explain.view import plural
+
+    words = [*click.get_current_context().meta[WORDS]]
+    end = words.index("--") if "--" in words else len(words)
+    words[end:end] = ["--sample", str(fewer)]
+    command = shlex.join(["kinspect", "emulate", *words])
+    return f"for faults and counts of {plural(fewer, 'workgroup')} a launch, no results: {command}"
+
+
+def _write_script(result: EmulationResult, form: str, output: Path | None, *, profile: bool) -> int:
     """Writes the result of a script; returns the exit status."""
     from ..formats import emulation as text
 
@@ -158,17 +195,17 @@ def _write_script(result: EmulationResult, form: str, output: Path | None) -> in
 
             emulation_agent.write(result, stream)
         else:
-            text.write_text(result, stream)
+            text.write_text(result, stream, profile=profile)
     return result.exit_status
 
 
-def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
+def _emulate_code(code: CodeLaunch, form: str, output: Path | None, *, profile: bool) -> int:
     """Launches a kernel of a file and writes the result; returns the exit status."""
     from ..formats import emulation as text
     from ..pipeline.emulated_code import launch_code
     from ..pipeline.emulation import exit_status_of
 
-    result = launch_code(code)
+    result = launch_code(code, lambda text: print_message(f"{text}; {_smaller(code.sample)}"))
     for is_error, printed in result.printed:
         click.echo(printed, nl=False, err=is_error or (form == "json" and output is None))
     with result_stream(output) as stream:
@@ -179,7 +216,7 @@ def _emulate_code(code: CodeLaunch, form: str, output: Path | None) -> int:
 
             emulation_agent.write_code(result, stream)
         else:
-            text.write_code_text(result, stream)
+            text.write_code_text(result, stream, profile=profile)
     return exit_status_of((result.profile,))
 
 

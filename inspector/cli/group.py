@@ -23,6 +23,8 @@ _NO_ARGUMENTS: tuple[type[click.ClickException], ...] = tuple(
 _RUN_PROGRAMS = frozenset({"record", "profile", "fault"})
 _RUN_FILES = frozenset({"bench", "check", "emulate"})
 """They run files that `analyze` does not, such as Inductor's."""
+_OWN_TERMINAL = frozenset({"tui", "mcp"})
+"""They have the terminal, or standard streams, for themselves."""
 _TUI = "kinspect.tui.command"  # this package may not import it, so it is given by name
 
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
@@ -120,7 +122,7 @@ def run(args: Sequence[str]) -> int:
     # The terminal UI handles signals itself.
     with interrupts(watched=args[:1] != ["tui"]) as interrupted:
         try:
-            with standard_streams():
+            with standard_streams(has_status=not _OWN_TERMINAL.intersection(args[:1])):
                 status = _run(args)
         except KinspectError as error:
             # The last part of the output could not be written to stdout.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from ..base.printable import printable_line
-from ..base.streams import underneath
+from ..base.status import counted
 from ..model import ErrorRecord
 from ..pipeline.events import Captured, Compiled
 
@@ -17,55 +15,25 @@ T = TypeVar("T")
 
 MOST_OUTPUT = 15
 """Lines of a script's output that are shown when it failed."""
-_CLEARED = "\r\x1b[K"
-"""Steers a terminal to the beginning of its line, which is emptied."""
 
 
 @contextmanager
 def counting() -> Iterator[Callable[[int, int], None]]:
-    """Yields a function that shows `compiled DONE of TOTAL` in a line on stderr."""
-    line = ProgressLine()
+    """Yields a function that says `compiled DONE of TOTAL`."""
     try:
-        yield lambda done, total: line.show(f"compiled {done} of {total}")
+        yield lambda done, total: counted(f"compiled {done} of {total}")
     finally:
-        line.clear()
-
-
-class ProgressLine:
-    """A line of a terminal that is overwritten, and removed in the end."""
-
-    def __init__(self) -> None:
-        self.live = sys.stderr.isatty()
-        self._shown = False
-
-    def show(self, text: str) -> None:
-        """Replaces the line's text; does nothing if stderr is no terminal."""
-        if self.live:
-            self._write(f"{_CLEARED}  {printable_line(text)}")
-            self._shown = True
-
-    def clear(self) -> None:
-        """Removes the line."""
-        if self._shown:
-            self._write(_CLEARED)
-            self._shown = False
-
-    def _write(self, text: str) -> None:
-        stream = underneath(sys.stderr)
-        stream.write(text)
-        stream.flush()
+        counted("")
 
 
 class CompileProgress:
-    """Counts a run's compiles in a line on stderr, on a terminal only."""
+    """Says how many of a run's compiles are done."""
 
     def __init__(self) -> None:
         self._captured = self._compiled = 0
-        self._line = ProgressLine()
-        self._started = time.monotonic()
 
     def watched(self, events: Iterable[T]) -> Iterator[T]:
-        """Passes events on and counts them; removes the line when they end."""
+        """Passes events on and counts them."""
         try:
             for event in events:
                 self.on_event(event)
@@ -78,12 +46,12 @@ class CompileProgress:
             self._captured += len(event.variants)
         elif isinstance(event, Compiled):
             self._compiled += 1
-        if self._captured:
-            seconds = time.monotonic() - self._started
-            self._line.show(f"compiled {self._compiled} of {self._captured}, {seconds:.0f} s")
+        else:
+            return
+        counted(f"compiled {self._compiled} of {max(self._captured, self._compiled)}")
 
     def close(self) -> None:
-        self._line.clear()
+        counted("")
 
 
 def print_message(text: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 from msgspec.structs import replace
 
+from ..base.status import counted
 from ..capture.sweep_axes import axes_of
 from ..compare.sweep.point import run_point
 from ..compare.sweep.results import Sweep
@@ -27,7 +28,7 @@ from ..compare.sweep.table import by_time, only_front, sort_column, sorted_lines
 from ..pipeline.jobs import BESIDE, timing
 from .cluster import executor_for
 from .options import format_option, output_option, result_stream
-from .progress import ProgressLine, print_error
+from .progress import print_error
 from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, is_default, target_options
 
@@ -162,7 +163,7 @@ def _run(request: SweepRequest, executor: Executor | None, work: Work | None) ->
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        progress.close()
+        counted("")
     return gathered.result(time.perf_counter() - started), interrupted
 
 
@@ -215,30 +216,29 @@ def _status(result: Sweep, interrupted: bool) -> int:
 
 
 class _SweepProgress:
-    """Shows the finished points as a bar on stderr, on a terminal only."""
+    """Says how many points are finished, with a bar."""
 
     def __init__(self) -> None:
-        self._line = ProgressLine()
         self._planned = self._finished = self._stored = 0
         self._complete = False
         self._started = time.monotonic()
 
     def on_event(self, event: Event) -> None:
-        """Counts an event and redraws the bar."""
+        """Counts an event."""
         if isinstance(event, PointsPlanned):
             self._planned, self._complete = event.points, event.complete
         elif isinstance(event, PointDone):
             self._finished += 1
             self._stored += event.row.from_store
-        if not self._line.live or not self._planned:
+        if not self._planned:
             return
         filled = BAR_WIDTH * self._finished // self._planned
         bar = "━" * filled + "╌" * (BAR_WIDTH - filled)
         suffix = "" if self._complete else " so far"
         seconds = time.monotonic() - self._started
-        self._line.show(
+        counted(
             f"{bar} {self._finished} of {self._planned} points{suffix},"
-            f" {self._stored} from the store, {seconds:.0f} s{self._time_left(seconds)}"
+            f" {self._stored} from the store{self._time_left(seconds)}"
         )
 
     def _time_left(self, seconds: float) -> str:
@@ -246,6 +246,3 @@ class _SweepProgress:
         if not self._complete or not compiled or self._finished == self._planned:
             return ""
         return f", about {seconds / compiled * (self._planned - self._finished):.0f} s to go"
-
-    def close(self) -> None:
-        self._line.clear()

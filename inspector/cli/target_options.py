@@ -35,7 +35,7 @@ _POINT = "point"
 """Name of the value of --set, which not all commands on targets have."""
 ARGV = "kinspect.argv"
 """Key of click's context for the script's own arguments."""
-_WORDS = "kinspect.words"
+WORDS = "kinspect.words"
 """Key of click's context for the command line as it was typed, after the command."""
 _CAPTURE_FIELDS = (
     *("calls", "signature", "defines", "max_configs", "most_sets", "first", "cwd", "stubs"),
@@ -72,7 +72,7 @@ class ScriptCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Splits off the arguments behind the first `--` for the script."""
-        ctx.meta[_WORDS] = tuple(args)
+        ctx.meta[WORDS] = tuple(args)
         if "--" in args:
             separator = args.index("--")
             ctx.meta[ARGV] = tuple(args[separator + 1 :])
@@ -156,7 +156,7 @@ class TargetOptions(Struct, frozen=True):
 
 def printed_words() -> tuple[str, ...]:
     """The words of the command line that runs now, after the command, as ids are recorded with."""
-    words: tuple[str, ...] = click.get_current_context().meta.get(_WORDS, ())
+    words: tuple[str, ...] = click.get_current_context().meta.get(WORDS, ())
     return words
 
 
@@ -186,7 +186,7 @@ def next_steps(context: click.Context | None = None) -> AgentCalls:
 
 def _typed(context: click.Context) -> dict[str, list[str]]:
     """Name of an option -> its words on the command line, each with its longest spelling."""
-    words = [*context.meta.get(_WORDS, ())]
+    words = [*context.meta.get(WORDS, ())]
     if "--" in words:
         del words[words.index("--") :]
     typed: dict[str, list[str]] = {}

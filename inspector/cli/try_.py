@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..base.limits import TRY_SECONDS
+from ..base.status import counted
 from ..compare.trials.outcome import run_trial
 from ..compare.trials.results import TrialRun
 from ..compare.trials.rules import judging_pack
@@ -20,7 +21,6 @@ from .cluster import executor_for
 from .options import Amount, format_option, output_option, result_stream, split_list
 from .progress import (
     CompileProgress,
-    ProgressLine,
     print_error,
     print_message,
     print_problems,
@@ -136,7 +136,6 @@ def run_trials(
 ) -> tuple[TrialRun, bool]:
     """Tries everything; returns what came of it, and whether Ctrl-C ended the run."""
     trials = Trials(request, report)
-    line = ProgressLine()
     planned = done = 0
     interrupted = False
     try:
@@ -145,11 +144,11 @@ def run_trials(
                 planned = event.changes
             elif isinstance(event, TrialDone):
                 done += 1
-                line.show(f"tried {done} of {planned}: {event.kernel}: {event.change}")
+                counted(f"tried {done} of {planned}: {event.kernel}: {event.change}")
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        line.clear()
+        counted("")
     return trials.result(), interrupted
 
 

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from ..base.limits import COMPILE_MEMORY
 from ..base.named_files import own_cache
+from ..base.status import doing
 from ..model import Artifact, ErrorRecord, Variant
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
@@ -256,6 +257,7 @@ class Compiler:
             KinspectError: there is no usable Triton.
         """
         if self._toolchain is None:
+            doing("starting Python with Triton")
             with self.worker() as worker:
                 self._toolchain = toolchain(worker, self.store.root)
         return self._toolchain
@@ -326,6 +328,7 @@ class Compiler:
         except OSError as error:
             raise self.store.unwritable(error) from error
         limit = self.settings.time_limit + GRACE_SECONDS
+        doing(f"compiling {variant.kernel} for {variant.arch}")
         try:
             with self.worker() as worker:
                 reply = worker.request(request, limit)

@@ -98,8 +98,10 @@ class GridRunner:
         machine.work_items = math.prod(launch.threads)
         per_slice = self.per_slice(launch)
         executed = [np.zeros(0, np.int64)]
+        limits.workgroups = len(numbers)
         with np.errstate(all="ignore"):
             for start in range(0, len(numbers), per_slice):
+                limits.ended = start
                 limits.check(0)  # of time: small workgroups run few blocks each
                 slice_numbers = numbers[start : start + per_slice]
                 executed.append(self._run_slice(launch, slice_numbers, machine, limits, fill))

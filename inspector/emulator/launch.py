@@ -25,7 +25,7 @@ from .checks.undefined import note_undefined_uses
 from .counts import AccessCounter
 from .footprint import Footprint
 from .grid import CONSTANTS_ADDRESS, GridRunner, Launch
-from .lockstep import EmulationLimitError, LaunchLimits
+from .lockstep import EmulationLimitError, LaunchLimits, Watch
 from .machine import MachineState, Trouble
 from .memory import Buffer, GlobalMemory
 from .processes import (
@@ -175,9 +175,19 @@ class Emulator:
         return has_independent_workgroups(self.code)
 
     def run(
-        self, launch: Launch, buffers: list[Buffer], machine: MachineState | None = None
+        self,
+        launch: Launch,
+        buffers: list[Buffer],
+        machine: MachineState | None = None,
+        watch: Watch | None = None,
     ) -> LaunchOutcome:
         """Executes a launch; buffers are changed in place.
+
+        Args:
+            launch: what to execute.
+            buffers: the memory that it may use.
+            machine: takes what it does; None for a new one.
+            watch: see `LaunchLimits`; of several processes it sees the share of this one.
 
         Raises:
             KinspectError: it is larger than a launch can be here.
@@ -199,7 +209,7 @@ class Emulator:
             note_undefined_uses(undefined, self._grid, launch, buffers, numbers, machine)
         machine.memory = GlobalMemory(buffers)
         try:
-            limits = LaunchLimits(launch.seconds, launch.blocks)
+            limits = LaunchLimits(launch.seconds, launch.blocks, watch=watch)
             shares = self._shares(launch, numbers)
             if len(shares) > 1:
                 executed = self._execute_apart(launch, shares, machine, limits)
@@ -269,6 +279,7 @@ class Emulator:
             forked = os.getpid() != own
             if forked:  # what came before is the parent's
                 machine.troubles = {}
+                limits.watch = None
                 code.recount([(0, 0, 0)] * len(code.blocks))
                 if counts is not None:
                     counts.begin()

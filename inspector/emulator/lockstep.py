@@ -33,6 +33,9 @@ _LOCK_TURNS = _TURNS
 _LONG_BLOCK: Final = 256
 """Steps after which the time is looked at within a block."""
 T = TypeVar("T")
+WATCH_SECONDS: Final = 0.5
+Watch = Callable[[int, int], None]
+"""Takes the number of workgroups that have ended, and of all."""
 
 
 class LaunchLimits:
@@ -42,12 +45,25 @@ class LaunchLimits:
         seconds: on the clock.
         blocks: of instructions.
         clock: counts seconds: `time.thread_time` gives the same answer on a busy machine.
+        watch: called twice a second with the workgroups that have ended, and the workgroups in all.
+
+    Attributes:
+        watch: the same; None where nobody watches.
+        ended: workgroups that have ended.
+        workgroups: in all.
     """
 
     def __init__(
-        self, seconds: float, blocks: int, clock: Callable[[], float] = time.monotonic
+        self,
+        seconds: float,
+        blocks: int,
+        clock: Callable[[], float] = time.monotonic,
+        watch: Watch | None = None,
     ) -> None:
         self._clock = clock
+        self.watch = watch
+        self._next_look = clock() + WATCH_SECONDS
+        self.ended = self.workgroups = 0
         self.deadline = clock() + seconds
         self.seconds = seconds
         self.blocks = blocks
@@ -56,8 +72,12 @@ class LaunchLimits:
         """Raises EmulationLimitError when the time or the blocks are used up."""
         if done > self.blocks:
             raise EmulationLimitError(f"it ran {done} blocks of instructions")
-        if self._clock() > self.deadline:
+        now = self._clock()
+        if now > self.deadline:
             raise EmulationLimitError(f"it took longer than {self.seconds:g} s")
+        if self.watch is not None and now >= self._next_look:
+            self._next_look = now + WATCH_SECONDS
+            self.watch(self.ended, self.workgroups)
 
     def timed(self, done: int, steps: Sequence[T]) -> Iterator[T]:
         """Yields the steps of a long block, and checks the time on the way."""

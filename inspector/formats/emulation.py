@@ -1,4 +1,4 @@
-"""Profiles of executed kernels: text with the hottest lines, and JSON."""
+"""What a script did on an emulated GPU: text, the verdict first, and JSON."""
 
 from __future__ import annotations
 
@@ -53,15 +53,60 @@ def write_json(result: EmulationResult, stream: TextIO) -> None:
     stream.write("\n")
 
 
-def write_text(result: EmulationResult, stream: TextIO) -> None:
-    """Writes a table for each kernel, with its figures and findings, and a line on the run."""
+def write_text(result: EmulationResult, stream: TextIO, *, profile: bool = False) -> None:
+    """Writes whether the script passed, what kernels did that they must not, and notes.
+
+    Args:
+        result: of the run.
+        stream: the output.
+        profile: whether what each kernel executed follows.
+    """
+    stream.write(f"{verdict(result)}; {executed_line(result)}\n")
     for kernel in result.kernels:
-        _write_kernel(kernel, stream)
+        stream.writelines(f"{finding_line(each)} in {kernel.name}\n" for each in kernel.findings)
     for note in result.notes:
         stream.write(f"note: {note}\n")
     stream.writelines(f"{line}\n" for line in unjudged_lines(result.unjudged))
-    failed = f"{failure_line(result)}; " if result.status else ""
-    stream.write(f"{failed}{executed_line(result)}\n")
+    for kernel in result.kernels if profile else ():
+        _write_profile(kernel, stream)
+
+
+def verdict(result: EmulationResult) -> str:
+    """Whether the script's results can be trusted, as its exit status says it."""
+    if result.status:
+        return failure_line(result)
+    if result.findings:
+        return f"FAILED: {plural(len(result.findings), 'finding')}, though the script's status is 0"
+    given_up = sum(kernel.given_up for kernel in result.kernels)
+    if given_up:
+        return f"FAILED: {plural(given_up, 'launch')} given up, though the script's status is 0"
+    if not result.launches:
+        return "nothing was checked: no kernel was launched; the script's status is 0"
+    ending = "" if result.complete else ", which did not come to its own end"
+    is_part = any(kernel.workgroups < kernel.grid_workgroups for kernel in result.kernels)
+    part = " in the workgroups that were executed: results are not real" if is_part else ""
+    return f"passed: status 0 of the script{ending}, no findings{part}"
+
+
+def executed_line(result: EmulationResult) -> str:
+    """What was executed; how many findings there are, where the verdict does not say it."""
+    findings = plural(len(result.findings), "finding") if result.findings else "no findings"
+    parts = [
+        plural(len(result.kernels), "kernel"),
+        plural(result.launches, "launch"),
+        f"{_workgroups(result.kernels)} executed in {result.seconds:.1f} s",
+        *([f"with {result.configs} configurations"] if result.configs > 1 else []),
+        *([findings] if result.status and result.launches else []),
+    ]
+    ending = "" if result.complete else "; the script did not come to its end"
+    return f"{', '.join(parts)}{ending}"
+
+
+def _workgroups(kernels: Sequence[EmulationProfile]) -> str:
+    executed = sum(kernel.workgroups for kernel in kernels)
+    total = sum(kernel.grid_workgroups for kernel in kernels)
+    of = f" of {total:,}" if executed < total else ""
+    return f"{plural(executed, 'workgroup')}{of}"
 
 
 def failure_line(result: EmulationResult) -> str:
@@ -82,23 +127,12 @@ def failure_text(failure: ScriptFailure) -> str:
     test = f"{_shortened(failure.test, MOST_TEST_ID)}: " if failure.test is not None else ""
     line = f":{failure.line}" if failure.line is not None else ""
     place = f" at {os.path.basename(failure.file)}{line}" if failure.file else ""
-    return printable_line(f"{test}{failure.error}{place}")
+    config = f" with {failure.config}" if failure.config else ""
+    return printable_line(f"{test}{failure.error}{place}{config}")
 
 
 def _shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def executed_line(result: EmulationResult) -> str:
-    """What was executed, how many findings there are, and whether the script came to its end."""
-    outcome = plural(len(result.findings), "finding") if result.findings else "no findings"
-    if not result.launches:
-        outcome = "so nothing was checked"
-    ending = "" if result.complete else "; the script did not come to its end"
-    return (
-        f"{plural(len(result.kernels), 'kernel')}, {plural(result.launches, 'launch')} executed, "
-        f"{outcome}{ending}"
-    )
 
 
 def _signal(status: int) -> str:
@@ -134,12 +168,26 @@ def write_code_json(result: CodeResult, stream: TextIO) -> None:
     stream.write("\n")
 
 
-def write_code_text(result: CodeResult, stream: TextIO) -> None:
-    """Writes the same as text: the kernel, and what its buffers hold afterwards."""
-    _write_kernel(result.profile, stream)
+def write_code_text(result: CodeResult, stream: TextIO, *, profile: bool = False) -> None:
+    """Writes the same as text: the verdict, and what the kernel's buffers hold afterwards."""
+    kernel = result.profile
+    stream.write(
+        f"{code_verdict(kernel)}; {kernel.name} on {kernel.arch}: {_workgroups((kernel,))} executed"
+        f" in {kernel.execute_seconds:.1f} s\n"
+    )
+    stream.writelines(f"{finding_line(each)}\n" for each in kernel.findings)
     stream.writelines(f"{buffer_line(buffer)}\n" for buffer in result.buffers)
-    note = left_out(line.file for line in result.profile.lines if line.file)
+    note = left_out(line.file for line in kernel.lines if line.file)
     stream.write(f"note: {printable_line(note)}\n" if note else "")
+    if profile:
+        _write_profile(kernel, stream)
+
+
+def code_verdict(kernel: EmulationProfile) -> str:
+    """Whether a launched kernel did what it must not, or was given up."""
+    if kernel.findings:
+        return f"FAILED: {plural(len(kernel.findings), 'finding')}"
+    return "FAILED: 1 launch given up" if kernel.given_up else "passed: no findings"
 
 
 def buffer_line(buffer: BufferState) -> str:
@@ -151,11 +199,9 @@ def buffer_line(buffer: BufferState) -> str:
     return f"{buffer.name}   {buffer.changed:,} elements changed; {values}{nan}"
 
 
-def _write_kernel(kernel: EmulationProfile, stream: TextIO) -> None:
-    lines = kernel_lines(kernel, MAX_LINES)
-    findings = (f"  {finding_line(finding)}" for finding in kernel.findings)
-    stream.writelines(f"{text}\n" for text in (*lines, *findings))
+def _write_profile(kernel: EmulationProfile, stream: TextIO) -> None:
     stream.write("\n")
+    stream.writelines(f"{text}\n" for text in kernel_lines(kernel, MAX_LINES))
 
 
 def kernel_lines(kernel: EmulationProfile, most_lines: int) -> Iterator[str]:

@@ -29,7 +29,7 @@ _LEFT_OUT = 40
 
 def write(result: EmulationResult, stream: TextIO) -> None:
     """Writes the verdict, then failures, findings, notes and each kernel's figures."""
-    lines = [_verdict(result), emulation.executed_line(result)]
+    lines = [emulation.verdict(result), emulation.executed_line(result)]
     lines += _failures(result.failures)
     lines += _findings(result.kernels)
     lines += [f"note {note}" for note in result.notes]
@@ -41,27 +41,10 @@ def write(result: EmulationResult, stream: TextIO) -> None:
 
 def write_code(result: CodeResult, stream: TextIO) -> None:
     """Writes the same of one launch of assembly or a code object, and its buffers."""
-    findings = len(result.profile.findings)
-    verdict = f"FAILED: {plural(findings, 'finding')}" if findings else "passed: no findings"
-    lines = [verdict, *_findings((result.profile,))]
+    lines = [emulation.code_verdict(result.profile), *_findings((result.profile,))]
     lines += emulation.kernel_lines(result.profile, _MOST_LINES)
     lines += [emulation.buffer_line(buffer) for buffer in result.buffers]
     write_lines(_within_budget(lines), stream)
-
-
-def _verdict(result: EmulationResult) -> str:
-    """Whether the script's results can be trusted, as its exit status says it."""
-    if result.status:
-        return emulation.failure_line(result)
-    if result.findings:
-        return f"FAILED: {plural(len(result.findings), 'finding')}, though the script's status is 0"
-    if not result.launches:
-        return "nothing was checked: no kernel was launched; the script's status is 0"
-    ending = "" if result.complete else ", which did not come to its own end"
-    # Also of launches that were given up: what they did not write is asserted on as it was.
-    is_part = any(kernel.workgroups < kernel.grid_workgroups for kernel in result.kernels)
-    part = " in the workgroups that were executed: results are not real" if is_part else ""
-    return f"passed: status 0 of the script{ending}, no findings{part}"
 
 
 def _failures(failures: Sequence[ScriptFailure]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from .. import machines
 from ..base import limits, named_files
 from ..base.errors import KinspectError, unforeseen
+from ..base.status import doing
 from ..capture.options import CaptureOptions, CapturePlan
 from ..capture.records import CapturedVariant, CaptureEnd
 from ..capture.script import GENERATED, capture_file, mode_of
@@ -100,6 +101,7 @@ def _captured(
                 emulator=tuple(emulator_command()),
                 not_emulated={arch: why for arch in archs if (why := why_not_emulated(arch))},
             )
+            doing(f"{'running' if plan.mode == 'script' else 'reading'} {target.path.name}")
             for item in _chosen(capture_file(worker, plan), patterns, target):
                 if mode is None and isinstance(item, CapturedVariant):
                     named_files.allow_run(*_sources_of(item.variant))

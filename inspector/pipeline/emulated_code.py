@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from ..base import limits
 from ..base.errors import KinspectError
 from ..base.interrupting import data_bytes, memory_limit
 from ..base.named_files import allow_target, file_bytes
+from ..base.status import doing
 from ..capture.targets import CODE_OBJECT
 from ..emulator.grid import Launch
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
@@ -30,6 +31,7 @@ from ..machines.loader import load as load_machine
 from ..model import Function, Machine, Program
 from .emulating import implicit_arguments, pack_scalars, spread
 from .emulation_profile import EmulationProfile
+from .emulation_progress import LaunchProgress
 from .emulation_tally import LaunchTally
 from .made_up import zeroed
 
@@ -111,8 +113,12 @@ class CodeResult(Struct, frozen=True):
     """What the kernel printed: whether to standard error, and the text."""
 
 
-def launch_code(request: CodeLaunch) -> CodeResult:
+def launch_code(request: CodeLaunch, warn: Callable[[str], None] = lambda text: None) -> CodeResult:
     """Executes a launch.
+
+    Args:
+        request: what to launch.
+        warn: takes that it will take over a minute, in words.
 
     Raises:
         KinspectError: the file cannot be read, the kernel or an argument is not understood, or an
@@ -136,9 +142,11 @@ def launch_code(request: CodeLaunch) -> CodeResult:
     tally = LaunchTally(machine.arch, emulator)
     started = time.perf_counter()
     most_data = (data_bytes() or 0) + MOST_MEMORY
+    executed = grid_workgroups if launch.workgroups is None else len(launch.workgroups)
+    watch = LaunchProgress(function.name, executed, doing, warn)
     try:
         with memory_limit(lambda: most_data):
-            outcome = emulator.run(launch, [*buffers, host_calls.buffer])
+            outcome = emulator.run(launch, [*buffers, host_calls.buffer], watch=watch)
         tally.add(outcome, grid_workgroups, time.perf_counter() - started)
     except EmulationLimitError as error:
         tally.give_up(error.troubles, grid_workgroups, time.perf_counter() - started)

@@ -7,6 +7,7 @@ the profile.
     {"load": key, "text": assembly, "arch": name}        -> {"loaded": key}
     {"launch": {...}, "buffers": [...], "memory": bytes} -> {"written": [...], "troubles": [...],
                                                             "printed": [[is_error, text], ...]}
+        before that, of a launch with "watched": {"step": text}, {"warning": text}
     {"idle": true}                                       -> {}, when nothing is executed any more
 
 A reply repeats the "request" of its message, which tells it from others. It may be {"error": text,
@@ -25,7 +26,7 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -49,6 +50,7 @@ from ..machines.loader import load as load_machine
 from ..metrics.arguments import ARGUMENT_FORMATS
 from ..model import Function
 from .emulation_profile import EmulationProfile
+from .emulation_progress import LaunchProgress
 from .emulation_tally import LaunchTally, finding_of
 
 LOOK_SECONDS = 1.0
@@ -147,8 +149,14 @@ def _scalar(kind: str, value: float | str) -> bytes:
 class Service:
     """The loaded kernels, and the memory that is shared with the guest."""
 
-    def __init__(self, descriptor: int, processes: int = 1) -> None:
+    def __init__(
+        self,
+        descriptor: int,
+        processes: int = 1,
+        tell: Callable[[dict[str, str]], None] = lambda message: None,
+    ) -> None:
         self._descriptor = descriptor
+        self._tell = tell
         self._processes = processes
         self._emulators: dict[str, Emulator] = {}
         self._tallies: dict[str, LaunchTally] = {}
@@ -219,8 +227,16 @@ class Service:
         launch = self._described_launch(request, grid_workgroups, scratch_bytes)
         started = time.perf_counter()
         tally = self._tallies[request["kernel"]]
+        watch = None
+        if message.get("watched"):
+            watch = LaunchProgress(
+                emulator.code.function.name,
+                grid_workgroups if launch.workgroups is None else len(launch.workgroups),
+                lambda text: self._tell({"step": text}),
+                lambda text: self._tell({"warning": text}),
+            )
         try:
-            outcome = emulator.run(launch, list(buffers))
+            outcome = emulator.run(launch, list(buffers), watch=watch)
         except EmulationLimitError as error:
             tally.give_up(error.troubles, grid_workgroups, time.perf_counter() - started)
             raise
@@ -318,8 +334,13 @@ def main() -> None:
     parser.add_argument("--profile", type=Path)
     parser.add_argument("--processes", type=int)
     options = parser.parse_args()
-    service = Service(options.descriptor, options.processes or usable_processes())
     encode = msgspec.json.Encoder().encode
+
+    def tell(reply: Mapping[str, Any]) -> None:
+        sys.stdout.buffer.write(encode(reply) + b"\n")
+        sys.stdout.buffer.flush()
+
+    service = Service(options.descriptor, options.processes or usable_processes(), tell)
     # The profile has what was executed until the script's process ended, however it did.
     with contextlib.suppress(_ParentGoneError, BrokenPipeError):
         for line in sys.stdin.buffer:
@@ -327,9 +348,7 @@ def main() -> None:
             if "end" in message:
                 break
             answer = {} if "idle" in message else _answer(service, message)
-            reply = {**answer, "request": message.get("request")}
-            sys.stdout.buffer.write(encode(reply) + b"\n")
-            sys.stdout.buffer.flush()
+            tell({**answer, "request": message.get("request")})
     signal.setitimer(signal.ITIMER_REAL, 0)
     if options.profile is not None:
         # Where the command was killed, its folder is gone, and nobody reads this.

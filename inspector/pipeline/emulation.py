@@ -14,12 +14,14 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..base.errors import KinspectError
 from ..base.interrupting import interrupts_held
 from ..base.named_files import allow_run, file_bytes, file_text
 from ..base.programs import find_interpreter
 from ..base.staging import scratch_folder
+from ..base.status import terminal_given_away
 from ..capture.targets import SUFFIXES
 from ..compile.environment import guest_environment
 from ..compile.worker import BOOTSTRAP
@@ -33,6 +35,8 @@ LAUNCH_SECONDS = 600.0
 FINDINGS = 1
 """Exit status of a run with findings. It is also pytest's, where a test failed."""
 _PROFILE_SECONDS, _STEP_SECONDS = 5.0, 0.02
+_ENDED_BY_SIGNAL = 128
+"""Exit statuses from here on say that a signal ended a run: Ctrl-C, for example."""
 GIVEN_UP = 125
 """Exit status of a run without findings, one of whose launches was given up."""
 
@@ -46,12 +50,14 @@ class EmulationRequest(Struct, frozen=True):
         arch: the emulated GPU.
         python: the interpreter that has PyTorch and Triton.
         sample: workgroups of each launch to execute; None for all.
-        configs: how many configurations of each autotuner run; None for all.
+        configs: how many configurations of each autotuner run, the script once with each; None for
+            all.
         sets: x values of each of Triton's benchmarks that run; None for all.
         seconds: limit on one launch.
         test: a test in the file, which pytest then runs whatever its name: `test_op`.
         is_pytest_session: whether `argv` is a whole command line of pytest; `path` is the folder
             where it was given then.
+        smaller: what to do instead of a launch that takes over a minute, in words; said once.
         only_selects: whether pytest takes arguments that select and show tests alone: others name
             files to run, to write and to delete.
     """
@@ -67,6 +73,7 @@ class EmulationRequest(Struct, frozen=True):
     test: str | None = None
     is_pytest_session: bool = False
     only_selects: bool = False
+    smaller: str = ""
 
 
 class UnjudgedCheck(Struct, frozen=True):
@@ -94,6 +101,8 @@ class ScriptFailure(Struct, frozen=True):
         file: of the project's code, where it was raised; None where that is not known.
         line: in the file, from 1.
         traceback: its end; empty of `sys.exit`, and of all but the first failures.
+        config: what autotuned kernels were launched with, in words; empty where none was, and where
+            the script ran once.
     """
 
     test: str | None
@@ -101,6 +110,7 @@ class ScriptFailure(Struct, frozen=True):
     file: str | None
     line: int | None
     traceback: str
+    config: str = ""
 
 
 class EmulationResult(Struct, frozen=True):
@@ -115,6 +125,9 @@ class EmulationResult(Struct, frozen=True):
         unjudged: checks that could mean nothing, for example of times, in order.
         failures: what ended the script, or its tests that failed; empty where it succeeded, and
             where a signal ended it.
+        gave_times: whether it was given times, as of `do_bench`, that nothing has measured.
+        configs: how often the script ran: once with each configuration of its autotuners.
+        seconds: that the run took on this machine.
     """
 
     status: int
@@ -124,6 +137,9 @@ class EmulationResult(Struct, frozen=True):
     notes: tuple[str, ...]
     unjudged: tuple[UnjudgedCheck, ...] = ()
     failures: tuple[ScriptFailure, ...] = ()
+    gave_times: bool = False
+    configs: int = 1
+    seconds: float = 0.0
 
     @property
     def findings(self) -> tuple[EmulationFinding, ...]:
@@ -168,6 +184,33 @@ def emulate(
             "name a .py file; assembly and code objects are launched by `kinspect emulate` with"
             " --grid and --args, and by `emulate_code`",
         )
+    started = time.monotonic()
+    runs: list[EmulationResult] = []
+    count = 1
+    while len(runs) < count and (not runs or runs[-1].status < _ENDED_BY_SIGNAL):
+        run, most = _emulated(request, environment, signals, (len(runs), count))
+        runs.append(run)
+        count = most if request.configs is None else min(most, request.configs)
+    return replace(_joined(runs), seconds=time.monotonic() - started)
+
+
+def _emulated(
+    request: EmulationRequest,
+    environment: dict[str, str],
+    signals: Callable[[subprocess.Popen[Any]], AbstractContextManager[None]],
+    config: tuple[int, int],
+) -> tuple[EmulationResult, int]:
+    """Runs a script once, with one configuration of each autotuner.
+
+    Args:
+        request: what to run.
+        environment: the script's.
+        signals: makes a context that passes signals on to the process.
+        config: number of the configuration, from 0, and how many there are as far as is known.
+
+    Returns:
+        The result, and how many configurations the autotuner has that has most.
+    """
     with scratch_folder() as folder:
         records, profile = folder / "records.jsonl", folder / "profile.json"
         (folder / "scratch").mkdir()
@@ -181,7 +224,10 @@ def emulate(
             "emulator": emulator_command(profile),
             "seconds": request.seconds,
             "sample": request.sample,
+            "smaller": request.smaller,
             "configs": request.configs,
+            "config": config[0],
+            "config_count": config[1],
             "sets": request.sets,
             "test": request.test,
             "is_pytest_session": request.is_pytest_session,
@@ -194,6 +240,24 @@ def emulate(
             while time.monotonic() < until and not profile.exists():
                 time.sleep(_STEP_SECONDS)
         return _result(128 - status if status < 0 else status, records, profile)
+
+
+def _joined(runs: Sequence[EmulationResult]) -> EmulationResult:
+    """One result of the runs with each configuration; the status is that of the first failure."""
+    first = runs[0]
+    if len(runs) == 1:
+        return replace(first, failures=tuple(replace(f, config="") for f in first.failures))
+    return replace(
+        first,
+        status=next((run.status for run in runs if run.status), 0),
+        kernels=tuple(kernel for run in runs for kernel in run.kernels),
+        launches=sum(run.launches for run in runs),
+        complete=all(run.complete for run in runs),
+        notes=(*dict.fromkeys(note for run in runs for note in run.notes),),
+        failures=tuple(failure for run in runs for failure in run.failures),
+        gave_times=any(run.gave_times for run in runs),
+        configs=len(runs),
+    )
 
 
 def _run(
@@ -211,7 +275,7 @@ def _run(
             process = subprocess.Popen(
                 command, env=guest_environment(environment), pass_fds=(hangup,)
             )
-        with signals(process):
+        with terminal_given_away(), signals(process):
             status = process.wait()
     except OSError as error:
         reason = error.strerror or str(error)
@@ -222,10 +286,14 @@ def _run(
     return status
 
 
-def _result(status: int, records: Path, profile: Path) -> EmulationResult:
-    """Reads the guest's records (JSON lines) and the emulator's profiles; either may be missing."""
+def _result(status: int, records: Path, profile: Path) -> tuple[EmulationResult, int]:
+    """Reads the guest's records (JSON lines) and the emulator's profiles; either may be missing.
+
+    Returns:
+        The result, and how many configurations the autotuner has that has most.
+    """
     notes: list[str] = []
-    launches, complete = 0, False
+    launches, complete, configs, gave_times = 0, False, 1, False
     unjudged: tuple[UnjudgedCheck, ...] = ()
     failures: tuple[ScriptFailure, ...] = ()
     for line in file_text(records).splitlines() if records.exists() else ():
@@ -237,7 +305,12 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
         elif "end" in record:
             launches, complete = record["launches"], True
             unjudged = msgspec.convert(record["unjudged"], tuple[UnjudgedCheck, ...])
-            failures = msgspec.convert(record["failures"], tuple[ScriptFailure, ...])
+            configs, gave_times = record["configs"], record["gave_times"]
+            config = "; ".join(f"{name}: {text}" for name, text in record["chosen"].items())
+            failures = tuple(
+                replace(failure, config=config)
+                for failure in msgspec.convert(record["failures"], tuple[ScriptFailure, ...])
+            )
     kernels = (
         msgspec.json.decode(file_bytes(profile), type=tuple[EmulationProfile, ...])
         if profile.exists()
@@ -247,7 +320,7 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
     allow_run(*(line.file for kernel in kernels for line in kernel.lines if line.file))
     # Children that the script forked count for themselves, and the profiles have all of them.
     launches = max(launches, sum(kernel.launches for kernel in kernels))
-    return EmulationResult(
+    result = EmulationResult(
         status=status,
         kernels=kernels,
         launches=launches,
@@ -255,4 +328,6 @@ def _result(status: int, records: Path, profile: Path) -> EmulationResult:
         notes=tuple(notes),
         unjudged=unjudged,
         failures=failures,
+        gave_times=gave_times,
     )
+    return result, configs

@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from ..base.errors import KinspectError, unforeseen
 from ..base.lifetimes import die_with
 from ..base.named_files import own_cache
+from ..base.status import counted
 from ..capture.targets import Target
 from ..model import KernelReport
 from .error_records import target_record
@@ -87,6 +88,7 @@ def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Transformed
         gc.freeze()  # or the workers' collector would copy every page that it looks at
         for outcomes in pool.outcomes():
             finished += 1
+            counted(f"read {finished} of {len(targets)} files")
             yield from outcomes
         stored.prune()
     except KeyboardInterrupt:

@@ -20,6 +20,7 @@ from ..base import named_files
 from ..base.errors import KinspectError, unforeseen
 from ..base.limits import COMPILE_SECONDS
 from ..base.named_files import file_text
+from ..base.status import doing
 from ..capture.options import CaptureOptions
 from ..capture.sweep_axes import Axis
 from ..capture.targets import Target
@@ -209,6 +210,7 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> CompileOut
         error = replace(error, file=job.path, kernel=label_with_arch(job.variant))
     else:
         context = _context(job, result)
+        doing(f"analysing {job.variant.kernel}")
         try:
             reports = _analyzed(result, context)
         except KinspectError as failure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -15,7 +15,7 @@ from ..profile import join, kernel_profiles, reading
 from ..profile.landing import add_measured_lines
 from . import profiling_notes
 from .jobs import Request
-from .profiled_code import Collect, analyse_launched, triton_cache
+from .profiled_code import Collect, analyse_launched
 from .recording_input import read
 
 
@@ -39,27 +39,17 @@ class Options(Struct, frozen=True):
     request: Request = field(default_factory=lambda: Request(()))
 
 
-def profile_of(
-    path: Path,
-    options: Options,
-    collect: Collect,
-    progress: Callable[[str], None] | None = None,
-) -> Profile:
+def profile_of(path: Path, options: Options, collect: Collect) -> Profile:
     """Reads a run's folder or a file and joins it with the results of static analysis.
 
     Raises:
         KinspectError: nothing can be read there, or `options` name a target, arch or kernels that
             are not there.
     """
-    return _profile(read(path, progress), options, collect, progress)
+    return _profile(read(path), options, collect)
 
 
-def _profile(
-    recording: Recording,
-    options: Options,
-    collect: Collect,
-    progress: Callable[[str], None] | None,
-) -> Profile:
+def _profile(recording: Recording, options: Options, collect: Collect) -> Profile:
     """Groups a recording's dispatches and joins them to static reports."""
     if options.arch is not None:
         machines.load(options.arch)
@@ -73,8 +63,6 @@ def _profile(
         )
     if options.kernel is not None and recorded.names and not recorded.kernels:
         raise profiling_notes.no_such_kernel(options.kernel, recorded.names)
-    if progress is not None and (options.targets or triton_cache(recording)):
-        progress("analysing what was launched")
     request = _as_recorded(options.request, recording, recorded.kernels)
     code = analyse_launched(recording, request, collect, targets=options.targets, arch=options.arch)
     kernels, reports = join.join_kernels(recorded.kernels, code.reports, recording.code_objects)

@@ -14,6 +14,7 @@ from ..base import limits
 from ..base.documents import json_value
 from ..base.errors import KinspectError, unforeseen
 from ..base.named_files import file_bytes, file_text, named_text, own_cache
+from ..base.status import doing
 from ..capture.targets import Target, triton_metadata
 from ..isa.asm.includes import no_includes
 from ..metrics.catalogue import fits
@@ -73,6 +74,7 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Transformed 
     Yields:
         The transformed report of each of its kernels, and what could not be read.
     """
+    doing(f"reading {target.path.name}")
     try:
         outcomes, executing = _outcomes(index, target, work), work.request.analysis.executing
         yield from limits.within(str(target.path), _size(target), outcomes, executing)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from ..base.errors import KinspectError
@@ -48,7 +47,7 @@ def is_recording(path: Path) -> bool:
     return False
 
 
-def read(path: Path, progress: Callable[[str], None] | None = None) -> Recording:
+def read(path: Path) -> Recording:
     """Reads a run of kinspect by its manifest, anything else by its files.
 
     Raises:
@@ -61,5 +60,5 @@ def read(path: Path, progress: Callable[[str], None] | None = None) -> Recording
     if path.is_dir() and (path / manifest.NAME).is_file():
         from ..profile.running.run_reading import run_recording
 
-        return run_recording(path, progress)
-    return reading.read(path, progress)
+        return run_recording(path)
+    return reading.read(path)

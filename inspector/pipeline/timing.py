@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from ..base.errors import KinspectError
+from ..base.status import doing
 from ..emulator.grid import Launch
 from ..emulator.hostcall import HostCalls
 from ..emulator.launch import Emulator, without_collections
@@ -207,6 +208,7 @@ def _launch_time(
     assumed: Sequence[str] = (),
 ) -> _Found:
     """The time of a launch of which a few workgroups are executed."""
+    doing(f"timing {report.name}")
     device = _in_mode(_device(machine, options), machine, report)
     timing = traced(emulator, machine, device, launch, buffers, _resident(report), options.seconds)
     now = timed(timing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import chain, islice
@@ -15,6 +15,7 @@ from msgspec import Struct
 from ..base import limits
 from ..base.errors import KinspectError, unforeseen
 from ..base.named_files import PACKAGES, is_of_folder
+from ..base.status import doing
 from ..model.recording import MANIFEST, Recording
 from .builder import RecordingBuilder
 
@@ -71,15 +72,12 @@ _BLOCK = 512  # bytes of `st_blocks`: stat(2)
 _MOST_HOLE = 256
 """How often a file's size may be what it takes on the disk."""
 
-Progress = Callable[[str], None]
 
-
-def read(path: Path, progress: Progress | None = None, names: Sequence[str] = READERS) -> Recording:
+def read(path: Path, names: Sequence[str] = READERS) -> Recording:
     """Reads everything that a profiler has written to a path.
 
     Args:
         path: a file, or a folder: all that is below it.
-        progress: called with what is being read, in words.
         names: modules of the readers, in order of precedence.
 
     Raises:
@@ -94,8 +92,7 @@ def read(path: Path, progress: Progress | None = None, names: Sequence[str] = RE
         for group in _groups(reader, [file for file in files if file not in claimed], builder):
             claimed.update(group.files)
             recognised = True
-            if progress is not None:
-                progress(f"reading {reader.FORMAT}: {group.name}")
+            doing(f"reading {reader.FORMAT}: {group.name}")
             _read(reader, group, builder)
     if not recognised and not builder.errors:
         raise KinspectError(

@@ -37,6 +37,7 @@ class Executor:
         suspended: returns a context with the unpatched torch, for Triton's front end.
         executed: called with each tensor that a launch wrote to.
         lds_limit: bytes of LDS that one workgroup may use.
+        waiting: returns a context in which the script waits, for a text or for what is told of it.
 
     Attributes:
         launches: launches so far.
@@ -53,6 +54,7 @@ class Executor:
         suspended: Callable[[], AbstractContextManager[None]] = nullcontext,
         executed: Callable[[Any], None] = lambda tensor: None,
         lds_limit: int = 1 << 30,
+        waiting: Callable[[str], AbstractContextManager[None]] = lambda text: nullcontext(),
     ) -> None:
         self.arch = arch
         self.launches = 0
@@ -64,8 +66,10 @@ class Executor:
         self._suspended = suspended
         self._executed = executed
         self._lds_limit = lds_limit
+        self._waiting = waiting
         self._compile = importlib.import_module("triton.compiler.compiler").compile
         self._kernel_count = 0
+        self._last_key = ""
 
     def install(self) -> None:
         """Replaces Triton's compiler by `compile`."""
@@ -76,7 +80,7 @@ class Executor:
     ) -> Any:
         """Called by launches; same parameters and kind of result as `triton.compile`."""
         _hash_by_file(src)
-        with self._suspended():
+        with self._suspended(), self._waiting(f"compiling {src.name}"):
             compiled = self._compile(src, target=self.target, options=dict(options or {}))
         self._check_resources(compiled.metadata)
         self._kernel_count += 1
@@ -114,7 +118,9 @@ class Executor:
         self.launches += 1
         if 0 in grid:
             return
-        self._process.load(key, compiled.asm["amdgcn"], self.arch)
+        is_first, self._last_key = key != self._last_key, key
+        with self._waiting(f"emulating {compiled.metadata.name}" if is_first else ""):
+            self._process.load(key, compiled.asm["amdgcn"], self.arch)
         arguments, tensors = _arguments(signature, values)
         metadata = compiled.metadata
         threads = self._threads(metadata)
@@ -129,7 +135,8 @@ class Executor:
             "sample": self._sample,
         }
         owned_buffers = list(_buffers(tensors))
-        reply = self._process.launch(request, [buffer for buffer, _ in owned_buffers])
+        with self._waiting(""):
+            reply = self._process.launch(request, [buffer for buffer, _ in owned_buffers])
         for index in reply["written"]:
             _, owner = owned_buffers[index]
             if owner is not None:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..launches import processes
@@ -68,14 +68,19 @@ class EmulatorProcess:
     Args:
         command: starts it; it speaks JSON lines on its standard streams.
         environment: its environment; None for that of this process.
+        told: takes what it says of a launch that goes on: `{"step": text}`, `{"warning": text}`.
 
     Attributes:
         deadline: when to kill it if it has not answered, by `time.monotonic`; None for never.
     """
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        told: Callable[[dict[str, str]], None] | None = None,
     ) -> None:
+        self._told = told
         self.deadline: float | None = None
         self._command = list(command)
         self._environment = environment
@@ -119,6 +124,7 @@ class EmulatorProcess:
                 for b in buffers
             ]
             message = {"launch": request, "buffers": buffer_fields, "memory": self._size}
+            message["watched"] = self._told is not None
             for one_process in (False, True):
                 for buffer in buffers:
                     ctypes.memmove(base + buffer.offset, buffer.backing, buffer.size)
@@ -219,6 +225,8 @@ class EmulatorProcess:
                 self._wait_for_reply(process)
                 line = process.stdout.readline()
                 reply = json.loads(line) if line else None
+                if reply is not None and "request" not in reply and self._told is not None:
+                    self._told(reply)
         except BrokenPipeError:
             reply = None
         if reply is None:

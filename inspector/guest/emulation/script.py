@@ -19,7 +19,7 @@ from typing import Any
 from ..launches import processes
 from ..launches.project import Project
 from ..launches.tests import is_test_file
-from ..loading import as_main
+from ..loading import as_main, make_imports_work
 from ..missing_modules import install_hint
 from ..records import one_line, writer
 from ..world import machine as worlds
@@ -29,6 +29,8 @@ from .executor import Executor
 from .failures import Failures, text_of, trace_from
 from .process import EmulatorProcess
 from .supervisor import supervised
+from .terminal import WaitLine
+from .tuning import ConfigChoice
 
 EMULATION_FAILED = 125
 """Exit status if the emulation itself could not start, as opposed to the script failing."""
@@ -57,25 +59,39 @@ def _main(request_path: str) -> int:
         request = json.load(stream)
     emit = writer(request["records"])
     device = StandInDevice.of(request["device"])
+    line = WaitLine()
     try:
-        world = worlds.install(
-            device,
-            request["folder"],
-            max_values=request["sets"],
-            all_contents=True,
-            values_are_real=request["sample"] is None,
-        )
+        with line.showing("importing PyTorch and Triton"):
+            world = worlds.install(
+                device,
+                request["folder"],
+                max_values=request["sets"],
+                all_contents=True,
+                values_are_real=request["sample"] is None,
+            )
     except ImportError as failure:
         emit({"failure": one_line(failure), "hint": install_hint(failure, "triton")})
         return EMULATION_FAILED
-    if request["configs"] is not None:
-        _limit_tuning(request["configs"], world)
-    _disable_torch_compile()
     path = os.path.abspath(request["path"])
+    has_tests = not request["is_pytest_session"] and _has_tests(path, request["test"])
+    if has_tests:
+        try:
+            importlib.import_module("pytest")
+        except ImportError as failure:
+            reason = f"{path}: pytest, which runs tests, cannot be imported: {one_line(failure)}"
+            emit({"failure": reason, "hint": install_hint(failure, "pytest")})
+            return EMULATION_FAILED
+    choice = ConfigChoice(request["config"], request["configs"], world.note)
+    choice.install()
+    if request["config"]:
+        number, count = request["config"] + 1, request["config_count"]
+        sys.stderr.write(f"kinspect: once more, with configuration {number} of {count}\n")
+        sys.stderr.flush()
+    _disable_torch_compile()
     project = Project(path)
     LOG.watch(project.owns_code)
     processes.watch(project, world.note, NOT_EMULATED)
-    process = EmulatorProcess(request["emulator"])
+    process = EmulatorProcess(request["emulator"], told=_teller(line, request["smaller"]))
     os.register_at_fork(before=process.share)  # children have a part in its profile
     executor = Executor(
         request["arch"],
@@ -86,6 +102,7 @@ def _main(request_path: str) -> int:
         suspended=world.suspended,
         executed=world.executed if request["sample"] is None else world.sampled,
         lds_limit=device.lds_bytes,
+        waiting=line.showing,
     )
     executor.install()
     failures = Failures(path, project.owns_code)
@@ -94,7 +111,8 @@ def _main(request_path: str) -> int:
         os.environ["KINSPECT_PYTEST_EMULATED"] = str(os.getppid())  # the supervisor, see the plugin
         status = _ended(lambda: _run_pytest(request["argv"], failures), path, world, failures)
     else:
-        status = _run(request, world, failures)
+        run = _tests_run if has_tests else _script_run
+        status = _ended(lambda: run(path, request, failures), path, world, failures)
     for text in dict.fromkeys(world.notes):
         emit({"note": text})
     emit(
@@ -102,6 +120,9 @@ def _main(request_path: str) -> int:
             "end": True,
             "launches": executor.launches,
             "failures": failures.records,
+            "configs": choice.most,
+            "chosen": choice.chosen,
+            "gave_times": LOG.gave_times,
             "unjudged": [
                 {"what": what, "file": file, "line": line, "count": count}
                 for (what, file, line), count in LOG.unjudged.items()
@@ -112,23 +133,47 @@ def _main(request_path: str) -> int:
     return status
 
 
-def _run(request: Mapping[str, Any], world: Any, failures: Failures) -> int:
-    """Runs the file as a script or as tests; returns its exit status."""
-    path, test, argv = os.path.abspath(request["path"]), request["test"], request["argv"]
+def _teller(line: WaitLine, smaller: str) -> Callable[[dict[str, str]], None]:
+    """What takes the emulator's words of a launch that goes on; a warning is passed on once."""
+    warned: list[str] = []
 
-    def run() -> int:
+    def told(message: dict[str, str]) -> None:
+        if "step" in message:
+            line.show(message["step"])
+        elif "warning" in message and not warned:
+            warned.append(message["warning"])
+            line.say(f"kinspect: {message['warning']}{smaller and f'; {smaller}'}")
+
+    return told
+
+
+def _has_tests(path: str, test: str | None) -> bool:
+    """Whether pytest runs the file: one of tests, or any of which a test is named."""
+    try:
         with open(path, "rb") as stream:
-            source = stream.read()
-        if test is not None or is_test_file(path, source):
-            if request["only_selects"]:
-                _check_selects(argv)
-            tests = path if test is None else f"{path}::{test}"
-            sys.argv = [tests, *argv]
-            return _run_pytest([tests, "-p", "no:cacheprovider", *argv], failures)
-        _run_script(path, argv, source)
-        return 0
+            return test is not None or is_test_file(path, stream.read())
+    except OSError:
+        return False  # running it says why
 
-    return _ended(run, path, world, failures)
+
+def _tests_run(path: str, request: Mapping[str, Any], failures: Failures) -> int:
+    """Runs the file's tests, which import the checkout; returns pytest's status."""
+    if request["only_selects"]:
+        _check_selects(request["argv"])
+    tests = path if request["test"] is None else f"{path}::{request['test']}"
+    sys.argv = [tests, *request["argv"]]
+    make_imports_work(path)
+    return _run_pytest([tests, "-p", "no:cacheprovider", *request["argv"]], failures)
+
+
+def _script_run(path: str, request: Mapping[str, Any], failures: Failures) -> int:
+    """Runs the file as a script."""
+    with open(path, "rb") as stream:
+        source = stream.read()
+    sys.argv = [path, *request["argv"]]
+    module = as_main(path)
+    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
+    return 0
 
 
 def _check_selects(argv: list[str]) -> None:
@@ -165,18 +210,8 @@ def _ended(run: Callable[[], int], path: str, world: Any, failures: Failures) ->
         sys.stderr.flush()
 
 
-def _run_script(path: str, argv: list[str], source: bytes) -> None:
-    sys.argv = [path, *argv]
-    module = as_main(path)
-    exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
-
-
 def _run_pytest(argv: list[str], failures: Failures) -> int:
-    try:
-        pytest: Any = importlib.import_module("pytest")
-    except ImportError as failure:
-        hint = install_hint(failure, "pytest")
-        sys.exit(f"a file of tests is run by pytest, which cannot be imported: {failure}; {hint}")
+    pytest: Any = importlib.import_module("pytest")
     status = pytest.main(argv, plugins=[failures])
     if status and isinstance(status, pytest.ExitCode):
         failures.add_pytest_end(status.name)
@@ -196,32 +231,6 @@ def _status(code: Any) -> int:
 def _print_failure(failure: BaseException, path: str) -> None:
     """Prints the traceback from the script's first frame on, as Python would have done."""
     traceback.print_exception(type(failure), failure, trace_from(path, failure))
-
-
-def _limit_tuning(max_configs: int, world: Any) -> None:
-    """Makes autotuners run only the first `max_configs` configurations that work."""
-    tuner: Any = importlib.import_module("triton.runtime.autotuner").Autotuner
-    prune, bench = tuner.prune_configs, tuner._bench
-    success_counts: dict[int, int] = {}
-
-    def prune_and_note(self: Any, *args: Any, **kwargs: Any) -> Any:
-        configs = prune(self, *args, **kwargs)
-        success_counts[id(self)] = 0
-        if len(configs) > max_configs:
-            world.note(
-                f"of an autotuner's {len(configs)} configurations {max_configs} ran"
-                " (--configs all: all)"
-            )
-        return configs
-
-    def bench_first(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if success_counts.get(id(self), 0) >= max_configs:
-            return [float("inf")] * 3
-        times = bench(self, *args, **kwargs)
-        success_counts[id(self)] = success_counts.get(id(self), 0) + (times[0] != float("inf"))
-        return times
-
-    tuner.prune_configs, tuner._bench = prune_and_note, bench_first
 
 
 def _disable_torch_compile() -> None:

@@ -33,6 +33,7 @@ class Assumptions:
 
     Attributes:
         unjudged: how often each check met values that are not known, printed ones among them.
+        gave_times: whether the user's code was given times that no GPU has measured.
     """
 
     def __init__(self) -> None:
@@ -44,6 +45,7 @@ class Assumptions:
         self._two_sided: dict[Question, None] = {}
         self._reversed: dict[Question, int] = {}
         self.unjudged: dict[Question, int] = {}
+        self.gave_times = False
 
     def watch(self, owns: Callable[[CodeType], bool]) -> None:
         """Sets which code is the user's: assumptions are logged at lines of that code.
@@ -146,6 +148,11 @@ class Assumptions:
             for question_text, assumed, file, line, reason in self._assumptions
             if not is_independent(file, line, stack)
         ]
+
+    def time(self, value: float) -> UnknownFloat:
+        """A time in place of one that a GPU would have measured; remembers that code asked."""
+        self.gave_times = self.gave_times or self._asking_frame() is not None
+        return UnknownFloat(value, "a time, which is not measured")
 
     def __enter__(self) -> None:
         """Stops logging inside the context, in which this package reads values for itself."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..sampling import ends_and_middle
-from .assumptions import UnknownFloat
+from .assumptions import LOG
 from .stubs import Inert
 
 MILLISECONDS = 1.0
@@ -35,7 +35,7 @@ def run_once(
     for tensor in grad_to_none or ():
         tensor.grad = None
     fn()
-    time = UnknownFloat(MILLISECONDS, "a time, which is not measured")
+    time = LOG.time(MILLISECONDS)
     if quantiles is not None:
         return [time] * len(quantiles) if len(quantiles) != 1 else time
     return [time] if return_mode == "all" else time

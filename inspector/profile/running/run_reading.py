@@ -18,12 +18,11 @@ from .commands import PASSES
 from .manifest import Manifest, PassRecord
 
 
-def run_recording(run: Path, progress: reading.Progress | None = None) -> Recording:
+def run_recording(run: Path) -> Recording:
     """Reads a run's passes; the parts are in the order of the passes, with names and statuses.
 
     Args:
         run: a folder with a manifest.
-        progress: called with what is being read, in words.
 
     Raises:
         KinspectError: the manifest is missing or damaged.
@@ -33,7 +32,7 @@ def run_recording(run: Path, progress: reading.Progress | None = None) -> Record
     try:
         if folder.is_symlink():
             raise KinspectError(f"{folder}: a link out of this run", "name where it leads")
-        recording = reading.read(folder, progress)
+        recording = reading.read(folder)
     except KinspectError as error:
         # Nothing was recorded: the errors of the passes say why, if they have any.
         empty = RecordingBuilder(folder)
