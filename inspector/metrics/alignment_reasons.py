@@ -148,7 +148,7 @@ def _indivisible(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, 
         return (
             f"{name} is not known to be divisible by {need}",
             f"Pad it to a multiple of {ALIGNED}. If it always is one, compute with"
-            f" {name} // {ALIGNED} * {ALIGNED} (tl.multiple_of of an argument has no effect).",
+            f" {name} // {ALIGNED} * {ALIGNED} (tl.multiple_of is lost).",
         )
     if blame.kind == "constant" and blame.constant in (1, -1):
         # What counts by one goes through all numbers: no multiple can take its place.
