@@ -89,7 +89,7 @@ def products() -> dict[tuple[str, str], KernelReport]:
          "K is not known to be divisible by 8", "multiple of 16"),
         ("masked_by_element", "global_load", 16, "mask",
          "the mask offsets < n may change from element to element along dim 0: n is not", "Pad n"),
-        ("masked_by_element", "global_store", 16, "mask", "offsets < n", "without a mask"),
+        ("masked_by_element", "global_store", 16, "mask", "offsets < n", "drop the mask"),
         ("wrapped", "global_load", 16, "contiguity", "% n", "tl.max_contiguous"),
         ("every_second", "global_load", 16, "contiguity", "lie 2 apart", "tl.split"),
         ("unaligned", "global_load", 16, "divisibility", "x is not known to be aligned", "view"),
@@ -97,7 +97,7 @@ def products() -> dict[tuple[str, str], KernelReport]:
         ("counted_parts", "global_load", 16, "divisibility",
          "size_of_part = size // parts is not known to be divisible by 8", "size_of_part // 8 * 8"),
         ("few_elements", "global_load", 32, "tile", "only 1 element of 32 bits", "num_warps"),
-        ("small_type", "global_load", 32, "dtype", "4 elements of 8 bits", "larger block"),
+        ("small_type", "global_load", 32, "dtype", "4 elements of 8 bits", "Enlarge the block"),
         ("transposed", "global_store", 128, None, "", ""),
     ],
 )  # fmt: skip
@@ -147,7 +147,7 @@ def test_a_stride_that_cannot_be_one_is_not_called_unknown(run: Report) -> None:
     load = one(case(run, "one_column"), "global_load")
     assert load.reason == "neighbouring elements along dim 0 lie pitch apart"
     assert "constexpr" not in load.fix
-    assert "the other way round" in load.fix
+    assert "Store the tensor contiguous along this dimension" in load.fix
     assert (len(load.lines), load.bits) == (8, 16)
     for name, loads in (("one_column_turned", 1), ("eight_columns", 8)):
         better = one(case(run, name), "global_load")
@@ -367,7 +367,7 @@ def test_an_alignment_that_triton_would_have_noted_is_not_there(
     assert (wide.bits, wide.limited_by) == (128, None)
     (bounded,) = launched["bounded_rows"]  # 2052: what is padded would be let through
     assert (bounded.bits, bounded.widest) == (16, 64)
-    assert bounded.fix == "Where it always is a multiple of 4, compute with pitch // 4 * 4."
+    assert bounded.fix == "If it always is a multiple of 4, compute with pitch // 4 * 4."
     for kernel, hidden in (
         ("forbidden_rows", "do_not_specialize"),
         ("forbidden_bound", "do_not_specialize_on_alignment"),

@@ -45,7 +45,7 @@ def test_a_pitch_is_named_with_its_division(kernels: dict[str, KernelReport]) ->
     line = line_of("pitch = width // parts")
     told = f"pitch = width // parts is not known to be divisible by 8 (line {line})"
     assert load.reason.startswith(told)
-    assert load.fix == "Where it always is, compute with pitch // 8 * 8."
+    assert load.fix == "If it always is, compute with pitch // 8 * 8."
     assert load_of(kernels["eighths"]).bits == 128
 
 

@@ -35,7 +35,7 @@ def test_an_option_that_buys_nothing_goes_before_the_tile() -> None:
     assert kernel.metrics["option.waves_per_eu"].value == 2
     first, *others = kernel.findings
     assert (first.rule, first.severity) == ("KI038", "warning")
-    assert first.fix.startswith("First set waves_per_eu to 1")
+    assert first.fix.startswith("Set waves_per_eu=0 (or at most 1)")
     told = {finding.rule for finding in others}
     assert not told & {"KI001", "KI037"}, "the same spills, told again"
     assert first.tried is not None

@@ -61,8 +61,8 @@ def test_stages_that_hold_the_lds_are_named_with_what_one_less_frees(
     ]
     (finding,) = kernel.findings
     assert "x 2 x 128x256 f16 at product.py:17: 131072 bytes" in finding.message
-    assert "Lower num_stages (now 3): each stage less frees 131072 bytes, which" in finding.fix
-    assert "is not enough with 2; with 1 tiles may share LDS, or make" in finding.fix
+    assert "Lower num_stages (now 3): each stage frees 131072 bytes, not" in finding.fix
+    assert "not enough with 2; with 1, tiles may share LDS; or make" in finding.fix
 
 
 def test_buffers_of_two_stages_may_be_shared_by_one(kernels: Mapping[str, KernelReport]) -> None:
@@ -91,7 +91,7 @@ def test_an_exchange_that_passes_in_parts_is_not_blamed(
     ]
     assert kernel.metrics["lds_bytes"].value == 98304
     (finding,) = kernel.findings
-    assert "each stage less frees 49152 bytes, so that 2 fit, or" in finding.fix
+    assert "each stage frees 49152 bytes, so 2 fit; or" in finding.fix
     assert kernels["exchanged_in_parts_two"].metrics["lds_bytes"].value == 65536  # followed
 
 

@@ -80,7 +80,7 @@ def test_the_copies_take_what_they_are_said_to(kernels: list[KernelReport]) -> N
 def test_fewer_stages_are_named_where_the_copies_need_them(kernels: list[KernelReport]) -> None:
     now, with_two, with_three, _ = kernels[6:]
     assert copies(now)["stages"] == 2
-    assert "fits with num_stages=2 (now 3)" in str(copies(now)["said"])
+    assert "per buffer), with num_stages=2" in str(copies(now)["said"])
     assert lds(with_two) <= 65536 < lds(with_three)  # type: ignore[operator]
 
 

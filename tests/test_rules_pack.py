@@ -7,6 +7,7 @@ rules find what they are about in compiled kernels is shown by `test_rule_fixtur
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -402,6 +403,33 @@ def test_every_rule_is_written_with_care(rule: Rule) -> None:
     assert all(len(reference.title) > 10 for reference in text.references)
     for prose in (text.explain, text.fix, text.message):
         assert not re.search(r"\s{2,}|\n", prose), "folded text has single spaces"
+
+
+_FIGURE = re.compile(r"\{[^{}]*\}")
+_IDIOM = re.compile(
+    r"\b(beside|stands? in|in words|of (its|their|your) own|as far as|rests? on|side by side"
+    r"|matters only where|cures?|that do not come|no wish at all|meets?|speaks?|tells?|silent"
+    r"|keep what lowers)\b",
+    re.IGNORECASE,
+)
+
+
+def _words(text: str) -> int:
+    """Words of a text with all of its optional parts, a figure being one."""
+    return len(_FIGURE.sub("X", text.replace("[[", "").replace("]]", "")).split())
+
+
+@pytest.mark.parametrize("name", ["recommended", "strict", "guide"])
+def test_what_is_printed_is_short_and_plain(name: str) -> None:
+    texts = [rule.text for rule in load_named(name, catalogue()).rules if rule.pack == name]
+    assert texts
+    assert not {text.id: _words(text.fix) for text in texts if _words(text.fix) > 40}
+    assert statistics.median(_words(text.fix) for text in texts) <= 20
+    assert not {text.id: _words(text.message) for text in texts if _words(text.message) > 25}
+    printed = {text.id: _FIGURE.sub("", f"{text.message} {text.fix}") for text in texts}
+    assert not {
+        ident: idiom[0] for ident, said in printed.items() if (idiom := _IDIOM.search(said))
+    }
 
 
 def test_ids_and_names_are_unique() -> None:

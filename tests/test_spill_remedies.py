@@ -29,7 +29,9 @@ def kernels() -> dict[str, KernelReport]:
 def remedies(kernel: KernelReport) -> tuple[object, str]:
     value = kernel.metrics["spills.remedies"].value
     assert isinstance(value, Mapping)
-    return value["changes"], str(value["said"])
+    said = str(value["said"])
+    assert len(said.split()) <= 26, "the fix of KI001 has 14 more"
+    return value["changes"], said
 
 
 def scratch(kernel: KernelReport) -> int:
@@ -45,8 +47,7 @@ def scratch(kernel: KernelReport) -> int:
 def test_more_waves_on_rdna_while_each_has_an_instruction(kernels: dict[str, KernelReport]) -> None:
     few, more = kernels["tile_of_256"], kernels["tile_of_256_more_waves"]
     changes, said = remedies(few)
-    assert said.startswith("num_warps=8 for the same tile (none left in 7 of 9); num_stages=")
-    assert "a smaller tile" in said
+    assert said.startswith("num_warps=8 for the same tile, or num_stages=")
     assert changes == 3
     assert scratch(few) > 32
     assert scratch(more) == 0  # the first, followed
@@ -55,17 +56,15 @@ def test_more_waves_on_rdna_while_each_has_an_instruction(kernels: dict[str, Ker
 def test_on_rdna_waves_that_repeat_rows_come_last(kernels: dict[str, KernelReport]) -> None:
     few, more = kernels["rows_for_four"], kernels["rows_for_four_more_waves"]
     _, said = remedies(few)
-    assert said.count("num_warps") == 1
-    walked, last = said.split("; ")[-2:]
-    assert walked.endswith("first of one that the loop walks over")
-    assert last.startswith("last num_warps=8, whose waves repeat rows of the products (5 of 12 ")
+    assert "num_warps" not in said  # of three or more, the two best are named
+    assert said.endswith("(first one that the loop walks over)")
     assert 8 * scratch(more) > 4 * scratch(few) > 0  # what more waves would do
     assert scratch(kernels["rows_for_four_half"]) == 0  # and the tile
 
 
 def test_on_cdna_smaller_instructions_come_first(kernels: dict[str, KernelReport]) -> None:
     changes, said = remedies(kernels["held_down"])
-    assert said.startswith("matrix_instr_nonkdim=16; num_warps=8 for the same tile, or as many")
+    assert said.startswith("matrix_instr_nonkdim=16, or num_warps=8 for the same tile")
     assert changes == 4
 
 
@@ -143,7 +142,7 @@ def test_launch_bounds_are_offered_where_they_leave_more(
     changes, said = remedies(kernel)
     assert changes == 1
     assert ("__launch_bounds__" in said) is bounds
-    assert ("fewer values alive at once" in said) is not bounds
+    assert ("a smaller tile per work-item" in said) is not bounds
 
 
 @pytest.mark.parametrize(("copies", "unrolled"), [(15, False), (16, True)])
@@ -158,7 +157,7 @@ def test_less_unrolling_is_offered_where_a_statement_stands_often(
     (kernel,) = analyze_text(text, Context("k.s"))
     changes, said = remedies(kernel)
     assert changes == (2 if unrolled else 1)
-    assert ("less unrolling: the statement at k.hip:7 stands 16 times" in said) is unrolled
+    assert ("#pragma unroll 8 (k.hip:7 has 16 copies" in said) is unrolled
 
 
 def test_a_kernel_without_loops_has_remedies_of_its_own() -> None:
@@ -168,13 +167,14 @@ def test_a_kernel_without_loops_has_remedies_of_its_own() -> None:
     (kernel,) = found.kernels
     changes, said = remedies(kernel)
     assert changes == 2
-    assert said.startswith("num_warps=2, so that each lane holds half as many elements; a smaller ")
-    assert "half of BLOCK, with twice the programs" in said
+    assert said.startswith(
+        "num_warps=2 for the same tile, or half of BLOCK, with twice the programs"
+    )
 
 
 def test_a_thin_tile_of_cdna_is_walked_in_smaller_steps(kernels: dict[str, KernelReport]) -> None:
     whole, half = kernels["latent"], kernels["latent_half"]
     changes, said = remedies(whole)
     assert changes == 1
-    assert said.startswith("half of BLOCK_K, which the loop walks over")
+    assert said == "half of BLOCK_K"
     assert scratch(whole) > 4 * scratch(half)

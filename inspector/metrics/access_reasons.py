@@ -73,9 +73,8 @@ def _with_fix_for_generated(reason: Reason, axes: Axes) -> Reason:
         return reason
     return replace(
         reason,
-        fix="The sizes are dynamic, and Inductor noted nothing of them when it wrote the kernel:"
-        " compile for them with torch.compile(..., dynamic=False), or say torch._check(size %"
-        f" {ALIGNED} == 0) of each in the compiled function.",
+        fix="Compile for static sizes with torch.compile(..., dynamic=False), or add"
+        f" torch._check(size % {ALIGNED} == 0) for each size in the compiled function.",
     )
 
 
@@ -99,8 +98,8 @@ def _small_tile(tile: Tile, limits: WidthLimits) -> Reason:
     return Reason(
         "dtype" if limits.share * 32 >= WIDEST_BITS else "tile",
         f"{text}; {WIDEST_BITS} bits are {WIDEST_BITS // limits.bits} elements of this type",
-        "Use a larger block along the contiguous dimension or fewer waves (num_warps), so that each"
-        f" lane gets {WIDEST_BITS // limits.bits} elements.",
+        "Enlarge the block along the contiguous dimension, or lower num_warps, until each lane gets"
+        f" {WIDEST_BITS // limits.bits} elements.",
     )
 
 
@@ -122,28 +121,22 @@ def short_run(tile: Tile, limits: WidthLimits, need: int) -> Reason:
         return Reason(
             "dtype" if narrow_type else "tile",
             text + (f"; 128 bits are {need} elements of this type" if narrow_type else ""),
-            "Use a larger block along the contiguous dimension or fewer waves (num_warps),"
-            f" so that each thread gets {need} elements.",
+            "Enlarge the block along the contiguous dimension, or lower num_warps, until each"
+            f" thread gets {need} elements.",
         )
     if _is_of_product(tile):
         return Reason(
             "layout",
             f"the matrix instruction leaves each lane {count(limits.per_thread, 'neighbour')} along"
             f" dim {limits.dim}, and the tile is accessed in that layout",
-            "Outside of a loop this costs little; in a loop, keep the accumulator in registers and"
-            " store it once, after the loop.",
+            "In a loop, keep the accumulator in registers and store it once, after the loop.",
         )
     return Reason(
         "layout",
         f"the layout gives a thread {count(limits.per_thread, 'neighbour')} along dim {limits.dim}"
         f" where memory would allow {need}",
-        "Another access or a product fixes this layout: make the block larger along the contiguous"
-        " dimension"
-        + (
-            " or use fewer waves."
-            if is_store(tile)
-            else ", use fewer waves, or load the tile by itself."
-        ),
+        "Enlarge the block along the contiguous dimension, or lower num_warps"
+        + ("." if is_store(tile) else ", or load the tile separately."),
     )
 
 
@@ -175,7 +168,7 @@ def narrow_load(
                 "layout",
                 f"the load that brings the tile{at} takes {count(facts)} at a time, and a thread"
                 " holds the tile as it was loaded",
-                "Make that load wider, whose own reason is said: this access follows.",
+                "Make that load wider (see its own finding); this access follows.",
             )
     return None
 
@@ -202,17 +195,15 @@ def _wrong_order(tile: Tile, limits: WidthLimits, fastest: int) -> Reason:
             "layout",
             f"memory is contiguous along dim {fastest}, where neighbouring lanes lie, but a lane's"
             f" own elements lie side by side along dim {dim}: each moves one element",
-            "A product or another access fixes this layout: store tl.trans of the tile, with the"
-            " dimensions of addresses and mask swapped too, or swap the operands of the product"
-            " (tl.dot(tl.trans(b), tl.trans(a)))."
+            "Store tl.trans of the tile, with addresses and mask transposed too, or swap the"
+            " operands of the product: tl.dot(tl.trans(b), tl.trans(a))."
             if is_store(tile)
-            else "A product or another access fixes this layout: load the tile by itself, or"
-            " transposed (tl.trans after the load).",
+            else "Load the tile separately, or transposed (tl.trans after the load).",
         )
     return Reason(
         "order",
         f"memory is contiguous along dim {fastest}, but neighbouring lanes and the elements of a"
         f" lane lie along dim {dim}",
-        f"Make dim {fastest} the fastest of the tile: swap the block's dimensions, or transpose the"
-        " tile before the access (tl.trans).",
+        f"Make dim {fastest} the fastest of the tile: swap the block's dimensions, or use tl.trans"
+        " before the access.",
     )

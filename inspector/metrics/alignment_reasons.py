@@ -129,14 +129,12 @@ def _pointer(axes: Axes, value: str, alignment_text: str) -> Reason:
             "divisibility",
             f"{name} is not known to be aligned to {ALIGNED} bytes, which {hidden} keeps Triton"
             f" from noting: {alignment_text}",
-            f"Take it out of {hidden}, and pass a tensor that begins at a multiple of {ALIGNED}"
-            " bytes.",
+            f"Take it out of {hidden}, and pass a tensor aligned to {ALIGNED} bytes.",
         )
     return Reason(
         "divisibility",
         f"{name} is not known to be aligned to {ALIGNED} bytes: {alignment_text}",
-        f"Pass a tensor that begins at a multiple of {ALIGNED} bytes (a view may begin anywhere);"
-        " Triton notes of each pointer argument whether it does.",
+        f"Pass a tensor aligned to {ALIGNED} bytes (a view may begin anywhere).",
     )
 
 
@@ -149,9 +147,8 @@ def _indivisible(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, 
             return argument_indivisible(name, argument, need)
         return (
             f"{name} is not known to be divisible by {need}",
-            f"Pad it to a multiple of {ALIGNED}, which Triton then notes of the argument; where it"
-            f" always is one, compute with {name} // {ALIGNED} * {ALIGNED} (tl.multiple_of of an"
-            " argument is lost).",
+            f"Pad it to a multiple of {ALIGNED}. If it always is one, compute with"
+            f" {name} // {ALIGNED} * {ALIGNED} (tl.multiple_of is lost).",
         )
     if blame.kind == "constant" and blame.constant in (1, -1):
         # What counts by one goes through all numbers: no multiple can take its place.
@@ -167,8 +164,8 @@ def _indivisible(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, 
         multiples = [ALIGNED] * max(1, len(tile.tensor_type.shape))
         return (
             f"{name} is a pointer made of a number, of which no alignment is known{line_of(blame)}",
-            f"Where it always begins at a multiple of {ALIGNED} bytes, say so of the tensor of"
-            f" pointers: tl.multiple_of(pointers, {multiples}).",
+            f"If it is always aligned to {ALIGNED} bytes, annotate the tensor of pointers:"
+            f" tl.multiple_of(pointers, {multiples}).",
         )
     if blame.kind == "shift":
         return f"the addresses are shifted by {name}{line_of(blame)}", ""
@@ -179,7 +176,7 @@ def _indivisible(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, 
         f"{name}{made and f' = {made}'} is not known to be divisible by {need}{line_of(blame)}",
         ""
         if _differs(axes, blame)
-        else f"Where it always is, compute with {name} // {need} * {need}.",
+        else f"If it always is, compute with {name} // {need} * {need}.",
     )
 
 
@@ -216,15 +213,13 @@ def argument_indivisible(name: str, argument: Noted, need: int) -> tuple[str, st
     return (
         f"{name} is not a multiple of {ALIGNED} in this launch{value_text}"
         + (f", so not known to be divisible by {need}" if need < ALIGNED else ""),
-        f"Pad it to a multiple of {ALIGNED}, which Triton then notes of the argument"
+        f"Pad it to a multiple of {ALIGNED}"
         + (f"; or, {_rounded(name, divisor)}" if 1 < divisor < ALIGNED else "."),
     )
 
 
 def _rounded(name: str, divisor: int) -> str:
-    return (
-        f"where it always is a multiple of {divisor}, compute with {name} // {divisor} * {divisor}."
-    )
+    return f"if it always is a multiple of {divisor}, compute with {name} // {divisor} * {divisor}."
 
 
 # --------------------------------------------------------------------------- masks
@@ -301,10 +296,7 @@ def _bound_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, 
     """Text and fix for a bound of the mask, or a compared value, that is not divisible."""
     name = name_of(axes, blame, tile.op.loc)
     # The same for loads and stores of a tile: it is one change of the source.
-    unmasked = (
-        "or access it without a mask where none is needed (a tl.constexpr that says the size is"
-        " even, the last iteration apart; what is read beyond the size must then do no harm)."
-    )
+    unmasked = "or drop the mask for whole tiles (by a tl.constexpr)."
     argument = noted(axes, blame.value) if blame.kind == "argument" else None
     if argument is not None:
         text, fix = argument_indivisible(name, argument, need)
@@ -313,14 +305,13 @@ def _bound_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, 
         return (
             f"{name} is not known to be divisible by {need}: of a descriptor that the host passes"
             " Triton notes no divisibility",
-            f"Make the descriptor in the kernel, with a size that is noted as a multiple of {need}"
-            f" (a tl.constexpr, or an argument that is a multiple of {ALIGNED}), {unmasked}",
+            "Make the descriptor in the kernel, with a size that is a tl.constexpr or a multiple of"
+            f" {ALIGNED}, {unmasked}",
         )
     if blame.kind == "argument":
         return (
             f"{name} is not known to be divisible by {need}",
-            f"Pad {name} to a multiple of {ALIGNED}, which Triton then notes of the argument,"
-            f" {unmasked}",
+            f"Pad {name} to a multiple of {ALIGNED}, {unmasked}",
         )
     if blame.kind == "constant" and blame.constant in (1, -1):
         return f"its bound moves by {name} from iteration to iteration{line_of(blame)}", ""
@@ -331,15 +322,14 @@ def _bound_cause(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, 
         return f"{name} is not divisible by {need}{line_of(blame)}", ""
     if blame.kind == "loaded":
         return (
-            f"it rests on a value loaded from memory{line_of(blame)}",
-            f"Where that is always a multiple of {need}, compute with x // {need} * {need},"
-            f" {unmasked}",
+            f"it depends on a value loaded from memory{line_of(blame)}",
+            f"If it always is a multiple of {need}, use x // {need} * {need}, {unmasked}",
         )
     return (
         f"{name} is not known to be divisible by {need}{line_of(blame)}",
         ""
         if _differs(axes, blame)
-        else f"Where it always is, compute with {name} // {need} * {need}, {unmasked}",
+        else f"If it always is, compute with {name} // {need} * {need}, {unmasked}",
     )
 
 
@@ -350,6 +340,5 @@ def _at_any_element(comparison: TtgirOp, need: int) -> tuple[str, str]:
         return f"it asks for single elements{line_of(Blame('predicate', '', comparison))}", ""
     return (
         "it changes after the bound, not before it",
-        f"Where the bound + 1 is a multiple of {need}, compare with < (offs < n in place of"
-        " offs <= n - 1; tried: 8 loads of 16 bits became one of 128).",
+        f"If the bound + 1 is a multiple of {need}, compare with < (offs < n, not offs <= n - 1).",
     )

@@ -127,18 +127,14 @@ def _factor(
         if is_store(tile):
             return (
                 text,
-                "Where the kernel stores the elements between as well, interleave both in registers"
-                " and store them at once: tl.store(pointers, tl.reshape(tl.join(lo, hi), (..., 2 *"
-                " N))). (Tried: 16 stores of 16 bits became 2 of 128, 130 instructions 101; in"
-                " another kernel 8 of 32 bits became 128 bits wide, 249 instructions 91.)",
+                "If the kernel stores the elements between too, interleave and store them at once:"
+                " tl.store(pointers, tl.reshape(tl.join(lo, hi), (..., 2 * N))).",
                 widest,
             )
         return (
             text,
-            "Load the elements between as well, with a tile that is twice as long, and take the"
-            " pairs apart in registers: tl.split(tl.reshape(both, (..., 2))). They must be inside"
-            " of the tensor, or masked. (Tried: 8 loads of 16 bits became 1 of 128; in another"
-            " kernel a quarter of the loads were left, for one trip through LDS.)",
+            "Load the elements between too (if outside of the tensor, masked) in a tile twice as"
+            " long, and split the pairs: tl.split(tl.reshape(both, (..., 2))).",
             widest,
         )
     return _unknown_factor(name, tile, dim)
@@ -150,15 +146,14 @@ def _unknown_factor(name: str, tile: Tile, dim: int) -> tuple[str, str, int | No
         return (
             f"{name} is not known to be 1: this target has no tensor descriptors, and what Triton"
             " makes of one that the host passes forgets that its last stride is 1",
-            "Make the descriptor in the kernel, with the last stride written as 1"
-            " (tl.make_tensor_descriptor), or "
-            f"{'store' if is_store(tile) else 'load'} through pointers.",
+            "Make the descriptor in the kernel with a last stride of 1 (tl.make_tensor_descriptor),"
+            f" or {'store' if is_store(tile) else 'load'} through pointers.",
             None,
         )
     return (
         f"{name} is not known to be 1: neighbouring elements along dim {dim} lie {name} apart",
         f"Pass {name} as tl.constexpr 1, or a tensor that is contiguous along this dimension"
-        " (Triton notes of an argument that it is 1). tl.max_contiguous of the product is lost.",
+        " (tl.max_contiguous of the product has no effect).",
         None,
     )
 
@@ -168,8 +163,8 @@ def _of_computed(name: str, fix: str) -> str:
     if _STRIDE_OF_DESCRIPTOR in name:
         return fix
     return (
-        f"Where {name} is 1 in every launch, write 1 or compute it from tl.constexpr arguments"
-        " only, so that the compiler knows. tl.max_contiguous of the product is lost."
+        f"If {name} is 1 in every launch, write 1 or compute it from tl.constexpr arguments only"
+        " (tl.max_contiguous of the product has no effect)."
     )
 
 
@@ -179,7 +174,7 @@ def _expanded(name: str, limits: WidthLimits) -> Reason:
         "broadcast",
         f"all elements along dim {limits.dim} have the same address: {name} is 0 in this launch, of"
         " a tensor that is expanded (the gradient of a sum is, say)",
-        "Launch it with a tensor as it is in earnest, or make this one contiguous first.",
+        "Launch it with a realistic tensor, or make this one contiguous first.",
     )
 
 
@@ -188,22 +183,21 @@ def _of_argument(name: str, argument: Noted, tile: Tile, limits: WidthLimits) ->
     distance_text = f"neighbouring elements along dim {limits.dim} lie {name} apart"
     if not argument.hidden_one:
         value = "not 1" if argument.value is None else argument.value
-        return f"{distance_text}, and {name} is {value} in this launch", _transposing_fix(tile)
-    turning_fix = _transposing_fix(tile)
+        return f"{distance_text}, and {name} is {value} in this launch", _TRANSPOSING_FIX
+    turning_fix = _TRANSPOSING_FIX
     keeps = "keep" if " and " in argument.hidden_one else "keeps"
     drop = f"drop {argument.hidden_one} or pass it as tl.constexpr"
-    trial = "(tried: 16 loads of 16 bits became 2 of 128)"
     if argument.value == 1:
         return (
             f"{name} is 1 in this launch, which {argument.hidden_one} {keeps} Triton from noting",
-            f"D{drop[1:]} {trial}.",
+            f"D{drop[1:]}.",
         )
     if argument.value is not None:
         return f"{distance_text}, and {name} is {argument.value} in this launch", turning_fix
     return (
         f"{name} is not known to be 1, which {argument.hidden_one} {keeps} Triton from noting:"
         f" {distance_text}",
-        f"Where {name} is 1 in every launch, {drop} {trial}."
+        f"If {name} is 1 in every launch, {drop}."
         f" Otherwise {turning_fix[0].lower()}{turning_fix[1:]}",
     )
 
@@ -213,20 +207,14 @@ def _known_stride(
 ) -> tuple[str, str, int | None]:
     """A factor that is known not to be 1: no hint can be right."""
     text = f"neighbouring elements along dim {limits.dim} lie {name} apart"
-    return text, _transposing_fix(tile), None
+    return text, _TRANSPOSING_FIX, None
 
 
-def _transposing_fix(tile: Tile) -> str:
-    if is_store(tile):
-        trial = turned = "not tried for stores"
-    else:
-        trial = "tried: 8 loads of 16 bits became one of 128, in another kernel 10 loads became 3"
-        turned = "tried: 8 columns in place of 1 are read with 128 bits"
-    return (
-        f"Keep the tensor in memory the other way round, contiguous along this dimension ({trial});"
-        " or, where another dimension is contiguous, turn the tile: a longer block along that one"
-        f" ({turned})."
-    )
+# Tried for loads: 8 loads of 16 bits became one of 128, in another kernel 10 loads became 3.
+_TRANSPOSING_FIX = (
+    "Store the tensor contiguous along this dimension, or, if another one is contiguous, use a"
+    " longer block along that."
+)
 
 
 def _far_apart(
@@ -253,8 +241,8 @@ def _loaded(
     name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
 ) -> tuple[str, str, int | None]:
     return (
-        f"the addresses along dim {limits.dim} rest on values loaded from memory"
-        f"{line_of(blame)}: whether neighbours lie side by side is not known",
+        f"the addresses along dim {limits.dim} depend on values loaded from memory"
+        f"{line_of(blame)}: whether neighbours are adjacent is not known",
         "",
         None,
     )
@@ -275,8 +263,7 @@ def _broadcast(tile: Tile, limits: WidthLimits, axes: Axes, blame: Blame) -> Rea
             " is 1, neighbours share addresses",
             ""
             if is_store(tile)
-            else f"Pass {name} as tl.constexpr: each address that a lane needs is then loaded once"
-            " (tried: 16 loads became 8 for 2, 2 for 8 and more).",
+            else f"Pass {name} as tl.constexpr, so that each address is loaded once.",
             is_bounded=False,
         )
     group, sharers = blame.constant, _address_sharers(tile, axes, dim)
@@ -294,10 +281,8 @@ def _broadcast(tile: Tile, limits: WidthLimits, axes: Axes, blame: Blame) -> Rea
     return Reason(
         "broadcast",
         text,
-        f"Load each address once, with a tile that is {group} times shorter along dim {dim}, and"
-        f" spread or unpack it in registers: tl.reshape(tl.broadcast_to(...)), or a shift by"
-        " tl.arange for packed values. (Tried in 5 kernels: one load in place of 2 to 8, and a trip"
-        " through LDS.)",
+        f"Load each address once, in a tile {group} times shorter along dim {dim}, and spread it by"
+        " tl.reshape(tl.broadcast_to(...)), or by shifts for packed values.",
     )
 
 
@@ -315,16 +300,15 @@ def _wrap(
         return (
             f"the offsets are taken % {name}, which is not divisible by {need}: they jump"
             f" between neighbours along dim {limits.dim}",
-            "Where this only keeps the offsets inside of the tensor, mask them instead (not"
-            f" tried); where the size may be changed, use a multiple of {need}.",
+            "If this only keeps the offsets inside the tensor, mask them instead; otherwise use a"
+            f" size that is a multiple of {need}.",
             None,
         )
     return (
         f"the offsets are taken % {name}, which is not known to be divisible by {need}: they"
         f" may jump between neighbours along dim {limits.dim}",
-        f"Pad the tensor so that {name} is a multiple of {ALIGNED}, which Triton then notes of an"
-        f" argument; where it always is a multiple of {need}, say that no run is cut:"
-        f" tl.max_contiguous(tl.multiple_of(offsets, {need}), {need}).",
+        f"Pad the tensor so that {name} is a multiple of {ALIGNED}. If it always is a multiple of"
+        f" {need}, write tl.max_contiguous(tl.multiple_of(offsets, {need}), {need}).",
         None,
     )
 
@@ -339,7 +323,7 @@ def _unknown_step(
     if blame.op is not None and blame.op.name in _BITWISE:
         return text, "", limits.width  # a swizzle or a mask of bits hardly ever counts up
     hint = f"tl.max_contiguous(tl.multiple_of(offsets, {need}), {need})"
-    return text, f"Where it does, say so of the operation itself (not tried): {hint}.", None
+    return text, f"If it does, annotate the operation itself: {hint}.", None
 
 
 _CONTIGUITY: Mapping[Kind, _Words] = {

@@ -60,22 +60,16 @@ _FLUSHED: Final = frozenset(("exp2", "log", "log2", "log10"))
 for gfx942, log of 20 vector instructions has 14 then, exp2 of 15 has 8. exp (21), tanh (34), expm1
 (33) and sinh (121) stay as they are."""
 _SHORTER: Final = {
-    "exp": "tl.exp in place of libdevice.exp",
-    "tanh": "libdevice.fast_tanhf in place of libdevice.tanh",
+    "exp": "tl.exp for libdevice.exp",
+    "tanh": "libdevice.fast_tanhf for libdevice.tanh",
 }
-_BY_EXP: Final = (
-    "libdevice.{} written with tl.exp, where it need not be exact to the last bits near 0"
-)
-_FLUSH: Final = (
-    "a launch with allow_flush_denorm=True (an option of AMD's backend, given like num_warps), "
-    "which leaves tl.exp a product and tl.log six instructions; tl.log2(x) * 0.69314718 then "
-    "leaves one"
-)
+_BY_EXP: Final = "tl.exp for libdevice.{} (less exact near 0)"
+# It leaves tl.exp a product and tl.log six instructions, one with tl.log2.
+_FLUSH: Final = "allow_flush_denorm=True with tl.log2(x) * 0.69314718 for tl.log(x)"
+# __logf is logf in today's clang. The flags left a kernel 343 of 657 instructions, __expf 139.
 _OF_HIP: Final = (
-    "__expf(x) in place of expf(x), two instructions; __log2f(x) * 0.69314718f in place of logf(x) "
-    "(__logf is logf in today's clang); tanhf(x) is 1 - 2 / (1 + __expf(2 * x)), less exact near "
-    "0; -fapprox-func -fgpu-flush-denormals-to-zero does it for a whole file (tried: 657 "
-    "instructions of a kernel became 343, with __expf 139)"
+    "__expf(x) for expf(x), __log2f(x) * 0.69314718f for logf(x), 1 - 2 / (1 + __expf(2 * x)) for "
+    "tanhf(x), or compile with -fapprox-func -fgpu-flush-denormals-to-zero"
 )
 
 _Find = Callable[[ValueGraph, Sequence[int]], Iterable[Expansion]]
@@ -169,5 +163,5 @@ def _shorter_forms(subject: Subject, results: Sequence[Instruction]) -> dict[str
         steps.append(_FLUSH)
     return {
         "library": ", ".join(f"libdevice.{name}" for name in called) or None,
-        "short": "; then ".join(steps) or None,
+        "short": ", ".join(steps) or None,
     }

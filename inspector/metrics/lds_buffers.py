@@ -232,8 +232,8 @@ def _stages_note(stages: int | None, freed_per_stage: int, excess: int) -> str:
         return ""
     fitting_stages = stages - -(-excess // freed_per_stage)
     if fitting_stages >= _ONE_AHEAD:
-        return f", so that {fitting_stages} fit"
-    return f", which is not enough with {_ONE_AHEAD}; with 1 tiles may share LDS"
+        return f", so {fitting_stages} fit"
+    return f", not enough with {_ONE_AHEAD}; with 1, tiles may share LDS"
 
 
 def _excess(subject: Subject) -> int:
@@ -251,23 +251,21 @@ def _fix(
         turning = [holder for holder in holders if holder.kind == "pipelined" and holder.copies > 1]
         freed = sum((holder.size or 0) // holder.copies for holder in turning)
         return (
-            f"Lower num_stages{current}: each stage less frees {freed} bytes"
-            f"{_stages_note(stages, freed, excess)}, or make {buffer.name} smaller"
+            f"Lower num_stages{current}: each stage frees {freed} bytes"
+            f"{_stages_note(stages, freed, excess)}; or make {buffer.name} smaller"
             f" (now {_shape(buffer)})."
         )
     if buffer.kind == "pipelined" and buffer.in_loop is False and (stages or 0) > 1:
         return (
-            f"Make {buffer.name} smaller (now {_shape(buffer)} {buffer.dtype}), or set num_stages"
-            " to 1: tiles that are not loaded ahead may share LDS."
+            f"Make {buffer.name} smaller (now {_shape(buffer)} {buffer.dtype}), or set num_stages=1"
+            " so that tiles may share LDS."
         )
     if buffer.kind == "exchange":
         return (
-            f"Exchange less at a time: the tile of {_shape(buffer)} {buffer.dtype} goes through LDS"
-            " to change its layout; narrow its type before, or make the tile smaller."
+            f"Convert the {_shape(buffer)} {buffer.dtype} tile to a narrower type before its layout"
+            " changes, or make it smaller."
         )
     smaller = f"Make {buffer.name} smaller (now {_shape(buffer)} {buffer.dtype})"
-    if buffer.in_loop or buffer.kind == "pipelined":
-        return f"{smaller}: it is made in the loop, and num_stages does not change it."
-    if buffer.line < last_loop:
-        return f"{smaller}: it is made before the loop, and num_stages does not change it."
+    if buffer.in_loop or buffer.kind == "pipelined" or buffer.line < last_loop:
+        return f"{smaller}; num_stages does not change it."
     return f"{smaller}."  # a loop of a few iterations that pipelining dissolved has its tiles here

@@ -93,10 +93,11 @@ def _read_as(tile: Tile, graph: ValueGraph) -> list[Layout]:
     return [layout for layout in layouts if layout is not None]
 
 
+# Both dots then give each wave separate rows, and nothing is exchanged (so in 9 of 9 kernels).
+# Fewer waves or a larger BLOCK_M spilled in attention with head dim 256.
 _OWN_ROWS = (
-    "Where BLOCK_M is at least 16 × num_warps, matrix_instr_nonkdim=16 gives each wave rows of its"
-    " own in both dots: no exchange is needed (tried: so in 9 of 9 kernels). Fewer waves or a"
-    " larger BLOCK_M do so as well, but spilled in attention with head dim 256."
+    "Set matrix_instr_nonkdim=16, with BLOCK_M at least 16 × num_warps (fewer waves or a larger"
+    " BLOCK_M can spill)."
 )
 
 
@@ -110,18 +111,14 @@ def _operand(tile: Tile, limits: WidthLimits, layout: Layout, linear: LinearLayo
             "order",
             f"the buffer is laid out along dim {limits.dim}, but the matrix instruction takes"
             f" neighbours along K, dim {k}: operand {side} is read element by element",
-            f"Pass {side} contiguous along K (or load it transposed and use tl.trans), so that the"
-            " buffer is laid out along K (tried: in 4 of 4 products all such reads went); gfx950"
-            " and later can also transpose while they read.",
+            f"Pass {side} contiguous along K, or load it transposed and use tl.trans.",
         )
     if limits.elements == width:
         return Reason(
             "layout",
             f"the matrix instruction takes {count(limits.elements, 'neighbour')} along K per lane"
             f" (kWidth {width})",
-            "Use kpack=2 on gfx90a and gfx942 (tried: reads twice as wide in 5 of 5 products), or"
-            " an instruction with a longer K (matrix_instr_nonkdim=16; tried: half the reads, each"
-            " of two places).",
+            "Set kpack=2 on gfx90a and gfx942, or matrix_instr_nonkdim=16 for a longer K.",
         )
     return _short_of_neighbours(tile, limits, own_run(linear, limits.dim))
 
@@ -133,8 +130,7 @@ def _transposed(tile: Tile, limits: WidthLimits, thread_dim: int, graph: ValueGr
         "order",
         f"a thread holds neighbours along dim {thread_dim}, but the buffer is laid out along dim"
         f" {limits.dim}: the tile is {verb} across",
-        f"Make dim {limits.dim} contiguous in global memory too, so that loads, buffer and use"
-        " agree on the order (tried with fp16: 8 writes of 32 bits became 4 of 64)."
+        f"Make dim {limits.dim} contiguous in global memory too."
         if _is_loaded(tile, graph)
         else "",
     )
@@ -149,12 +145,11 @@ def _short_of_neighbours(tile: Tile, limits: WidthLimits, run: int) -> Reason:
             "layout",
             f"the buffer's swizzle moves groups of {count(vec)} (vec {vec}), which cuts the"
             f" {count(run, 'neighbour')} that a thread holds",
-            "The group is what one operand of the product needs (kWidth): kpack=2 on gfx90a and"
-            " gfx942 doubles it.",
+            "Set kpack=2 on gfx90a and gfx942, which doubles the groups.",
         )
     return Reason(
         "layout",
         f"a thread holds {count(limits.elements, 'neighbour')} along dim {limits.dim}, the fastest"
         " of the buffer",
-        "Make the block larger along that dimension, or use fewer waves (not tried).",
+        "Enlarge the block along that dimension, or lower num_warps.",
     )

@@ -212,11 +212,11 @@ REMEDY_SPECS = (
         "derived",
         "kernel",
         "Changes by which kernels like this one came to spill less in their hot loops, or anywhere "
-        "where they have no loop: how many `changes`, and which (`said`), the first that helped "
-        "most often first",
+        "where they have no loop: how many `changes`, and the two that helped most often (`said`)",
     ),
 )
 
+_SAID = 2  # changes that are named: `kinspect try` compiles the rest
 _UNKNOWN_BLOCK = 1024  # work-items that LLVM assumes of a HIP kernel without __launch_bounds__
 _MOST_WAVES = 16  # 1,024 work-items of 64 lanes; RDNA's 32 waves were not tried
 _CDNA_WAVES = 8
@@ -262,13 +262,18 @@ def remedies(
         changes = list(_of_triton(subject, loops, accesses, metrics))
     else:
         changes = list(_of_straight_triton(subject, accesses))
-    value: dict[str, Scalar] = {"changes": len(changes), "said": "; ".join(changes) or None}
+    said = ", or ".join(changes[:_SAID]) or None
+    value: dict[str, Scalar] = {"changes": len(changes), "said": said}
     yield Metric(REMEDIES, value, "mapping", "derived")
 
 
 def _spills(metrics: Mapping[str, Metric]) -> int:
-    values = (metrics.get(name) for name in ("spills.reloads", "spills.stores"))
-    return sum(int(m.value) for m in values if m is not None and isinstance(m.value, int))
+    return _number(metrics, "spills.reloads") + _number(metrics, "spills.stores")
+
+
+def _number(metrics: Mapping[str, Metric], name: str) -> int:
+    value = value_of(metrics, name)
+    return value if isinstance(value, int) else 0
 
 
 def _size_is_the_bound(subject: Subject, metrics: Mapping[str, Metric]) -> bool:
@@ -287,18 +292,12 @@ def _size_is_the_bound(subject: Subject, metrics: Mapping[str, Metric]) -> bool:
     return vgprs >= unit.most_vgprs(-(-waves // unit.eus))
 
 
-_NARROW_LOADS_FIRST = (
-    "the narrow loads that another finding names, first: each holds a register an element"
-)
+_NARROW_LOADS_FIRST = "wider loads where another finding names narrow ones"
 # From the assembly in HazyResearch/HipKittens, kernels/TK/bf16fp32/mi325x/256_256_64_16, at its
 # commits b145c398 (before) and 1e646f2b (after).
-_FEWER_ALIVE = (
-    "fewer values alive at once, for a work-item has all the registers that this size of workgroup"
-    " leaves it: a smaller tile per work-item, operands read from LDS just before their use, and"
-    " addresses as one base with immediate offsets (HipKittens' GEMM of 256x256x64 on gfx942: 42"
-    " spilled registers and 30 reloads per iteration became none with the same tile, its reads of"
-    " LDS and its stores written anew)"
-)
+# 42 spilled registers and 30 reloads per iteration became none with the same tile of 256x256x64,
+# its reads of LDS and its stores written anew.
+_FEWER_ALIVE = "a smaller tile per work-item, with operands read from LDS late"
 
 
 def _of_hip(
@@ -321,13 +320,11 @@ def _most_copied(regions: Iterable[Mapping[str, Metric]]) -> str | None:
     worst = max(counted, key=_copies, default=None)
     if worst is None or _copies(worst) < _UNROLLED:
         return None
-    statement = f"the statement at {worst['at']} stands {_copies(worst)} times in the code"
+    copies = f"{worst['at']} has {_copies(worst)} copies"
     if worst["by"] == STATIC_RANGE:
-        return f"tl.range in place of tl.static_range: {statement}"
-    return (
-        f"less unrolling: {statement}; #pragma unroll 8 before a loop around it that indexes no"
-        " private array (211 scratch loads became none where 8 of 128 iterations were written out)"
-    )
+        return f"tl.range instead of tl.static_range ({copies})"
+    # 211 scratch loads became none where 8 of 128 iterations were written out.
+    return f"#pragma unroll 8 ({copies}; not over private arrays)"
 
 
 def _copies(value: Mapping[str, Scalar]) -> int:
@@ -338,15 +335,9 @@ def _copies(value: Mapping[str, Scalar]) -> int:
 def _launch_bounds(subject: Subject) -> str:
     """The remedy for HIP kernels."""
     if subject.function.resources.max_workgroup_size == _UNKNOWN_BLOCK:
-        return (
-            "__launch_bounds__ with the block's real size, if it has fewer than the 1,024"
-            " work-items that the code was compiled for (142, 49, 71 and 90 scratch loads"
-            " became 0, at half the occupancy)"
-        )
-    return (
-        "__launch_bounds__ with the block's real size if that is smaller, or a smaller second"
-        " argument: fewer waves/EU with more registers each"
-    )
+        # 142, 49, 71 and 90 scratch loads became 0.
+        return "__launch_bounds__ with the block's real size if below 1,024 (can halve occupancy)"
+    return "__launch_bounds__ with the block's real size or a smaller second argument"
 
 
 def _of_straight_triton(subject: Subject, accesses: Iterable[Access]) -> Iterator[str]:
@@ -357,12 +348,12 @@ def _of_straight_triton(subject: Subject, accesses: Iterable[Access]) -> Iterato
     products = _products(subject.ttgir) if subject.ttgir is not None else ()
     max_waves = _CDNA_WAVES if _is_cdna(subject) else _MOST_WAVES
     if waves is not None and waves < max_waves and _room(products, waves) >= _SPLIT:
-        yield f"num_warps={waves * 2}, so that each lane holds half as many elements"
+        yield f"num_warps={waves * 2} for the same tile"
     sizes = _sizes(subject, {extent for product in products for extent in product})
     if sizes:
         yield (
-            f"a smaller block: half of {' or '.join(sizes[:_MOST_SIZES])}, with twice the"
-            " programs or, where a program must see a whole row, a loop over its parts"
+            f"half of {' or '.join(sizes[:_MOST_SIZES])}, with twice the programs or a loop over a"
+            " row's parts"
         )
 
 
@@ -395,40 +386,32 @@ def _of_triton(
         products, waves if cdna or len(products) == 1 else waves * 2
     )
     if splits and waves is not None and not repeats:
-        yield f"num_warps={waves * 2} for the same tile{_waves_note(cdna, products, waves)}"
+        cost = " (may repeat some work)" if _repeats(products, waves * 2) else ""
+        yield f"num_warps={waves * 2} for the same tile{cost}"
     if stages is not None and stages > 1 and _is_pipelined(subject.ttgir):
-        if stages > _AHEAD:
-            yield (
-                f"num_stages={stages - 1} (526 scratch accesses to 100, 189 to 38), then 1 (702 to"
-                " 84 where 2 left 555, 40 to 10 where 2 left 40)"
-            )
-        else:
-            yield "num_stages=1 (it can be worse)"
+        # Scratch accesses with a stage less: 526 to 100, 189 to 38; with one stage 702 to 84 where
+        # 2 left 555, 40 to 10 where 2 left 40.
+        yield (
+            f"num_stages={stages - 1}, then 1" if stages > _AHEAD else "num_stages=1 (can be worse)"
+        )
     sizes = _sizes(subject, {extent for product in products for extent in product})
     depths = _depths(subject.ttgir) if cdna and room < _SPLIT else set()
     walked = _sizes(subject, depths) if depths else []
     if not products and subject.ttgir is not None and sizes:
         yield smaller_tile(subject.ttgir, subject.facts.constexprs, sizes[:_MOST_SIZES])
     elif room >= _SPLIT and sizes:
-        first_choice = (
-            "the one that the loop does not walk over where nothing is stored to scratch in it"
-            if cdna
-            else "one that the loop walks over"
-        )
-        preference = f", first of {first_choice}" if len(sizes) > 1 else ""
-        yield f"a smaller tile: half of {' or '.join(sizes[:_MOST_SIZES])}{preference}"
+        preference = f" (first one that the loop {'does not walk' if cdna else 'walks'} over)"
+        stored = any(_number(loop.metrics, "spills.stores") for loop in loops if loop.hot)
+        if len(sizes) == 1 or (cdna and stored):
+            preference = ""
+        yield f"half of {' or '.join(sizes[:_MOST_SIZES])}{preference}"
     elif walked:
-        yield (
-            f"half of {' or '.join(walked[:_MOST_SIZES])}, which the loop walks over: its tiles"
-            " take registers, though each wave has no more than a matrix instruction of the product"
-            " (MLA with 16 heads and 64 tokens: 75, 125 and 20 scratch accesses on three targets"
-            " became none with 32)"
-        )
+        # The loop walks over it: its tiles take registers, though each wave has no more than a
+        # matrix instruction of the product (MLA with 16 heads and 64 tokens: 75, 125 and 20 scratch
+        # accesses on three targets became none with 32).
+        yield f"half of {' or '.join(walked[:_MOST_SIZES])}"
     if splits and waves is not None and repeats and not cdna:
-        yield (
-            f"last num_warps={waves * 2}, whose waves repeat rows of the products (5 of 12"
-            " kernels gained by it)"
-        )
+        yield f"num_warps={waves * 2} (waves repeat rows of the products)"  # helped 5 of 12 kernels
 
 
 def _repeats(products: Sequence[tuple[int, int]], waves: int) -> bool:
@@ -457,16 +440,6 @@ def _sizes(subject: Subject, extents: Set[int]) -> list[str]:
     fitting = [name for name in tiles if any(word in name.upper() for word in _TILE)]
     fitting = fitting or [name for name in tiles if name.startswith("B")]
     return [name for name in fitting if name != _OFTEN_A_HEAD] or fitting
-
-
-def _waves_note(cdna: bool, products: Sequence[tuple[int, int]], waves: int) -> str:
-    """The result of trials with twice the waves."""
-    rows = min((m for m, _ in products), default=None)
-    if rows is not None and rows < _MATRIX_ROWS * 2 * waves:
-        return " (under 16 rows a wave: some of the work may be repeated)"
-    if cdna:
-        return ", or as many waves as now with half of both blocks (626 scratch accesses to 12)"
-    return " (none left in 7 of 9)"
 
 
 def _products(module: TtgirModule) -> list[tuple[int, int]]:

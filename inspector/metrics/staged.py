@@ -31,16 +31,16 @@ from .subject import Subject, op_line
 
 _UNPIPELINED: Mapping[Cause, tuple[str, str]] = {
     Cause.WHILE: (
-        "Triton pipelines `for` loops alone, and this is a `while`",
+        "Triton pipelines only `for` loops, and this is a `while`",
         "Write the loop as `for … in tl.range(…)`.",
     ),
     Cause.CONDITIONAL: (
-        "the load or its dot stands under an `if` in the loop",
-        "Take the load and the dot out of the `if`: mask the load, or split the loop in two.",
+        "the load or its dot is under an `if` in the loop",
+        "Move load and dot out of the `if`: mask the load, or split the loop.",
     ),
     Cause.NARROW: (
-        "it moves fewer than 32 bits per lane, and such loads Triton leaves where they are",
-        "Make the load at least 32 bits wide: a contiguous dimension that Triton can prove.",
+        "it moves fewer than 32 bits per lane, which Triton does not pipeline",
+        "Make the load at least 32 bits wide, along a provably contiguous dimension.",
     ),
 }
 

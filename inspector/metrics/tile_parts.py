@@ -29,13 +29,10 @@ def smaller_tile(
     part = 2
     while part < _SMALLEST_PART and held > part * _SHARE:
         part *= 2
-    text = f"a smaller tile: {_PARTS[part]} of {' or '.join(sizes)}"
-    if part > 2:
-        text += f" (each lane holds {held} registers of the largest tensor alone)"
+    text = f"{_PARTS[part]} of {' or '.join(sizes)}"
     whole = [name for name in sizes if _is_reduced_whole(module, constexprs.get(name))]
     if whole:
-        names = " and ".join(whole)
-        text += f"; the loop reduces all of {names} at once: go over its parts in an inner loop"
+        text += f", with an inner loop over the parts of {' and '.join(whole)}"
     return text
 
 

@@ -103,13 +103,6 @@ def _in_words(
     names: Sequence[str], size: int | None, stages: int | None, fitting_stages: int
 ) -> str:
     """The remedy in words."""
-    operands = f"{', '.join(names)} {'are operands' if len(names) > 1 else 'is an operand'}"
-    with_fewer = (
-        ""
-        if fitting_stages == stages
-        else f", and fits with num_stages={fitting_stages} (now {stages})"
-    )
-    return (
-        f"{operands} of two dots in both orders: a transposed copy takes {size} bytes of LDS in "
-        f"each buffer{with_fewer}"
-    )
+    with_fewer = "" if fitting_stages == stages else f", with num_stages={fitting_stages}"
+    copied = ", ".join(names)
+    return f"Or keep a transposed copy of {copied} ({size} bytes of LDS per buffer){with_fewer}"
