@@ -337,6 +337,9 @@ def test_a_trend_is_one_series_for_each_specialisation(tmp_path: Path) -> None:
     assert [s.name for s in chart(history, ChartRequest("gemm", arch="gfx95*")).series] == [
         "gfx950 small"
     ]
+    assert [s.name for s in chart(history, ChartRequest("gemm", arch="mi355x")).series] == [
+        "gfx950 small"
+    ]
     assert [t.label for t in chart(history, ChartRequest("gemm", limit=1)).runs] == ["c2"]
 
 

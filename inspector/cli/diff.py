@@ -95,10 +95,10 @@ def command(
     Exit status: 0, 1 as --fail-on says, 2 if something failed or, with `--fail-on regression`,
     could not be compared.
     """
-    comparison = _comparison(target.targets, target.archs, tritons, sets)
     target = target.with_triton(tritons)
     analysis = timing(**beside(arguments))
     request = target.request(passes=not no_passes, emulate=emulate, analysis=analysis)
+    comparison = _comparison(request.targets, request.archs, tritons, sets)
     options = DiffOptions(tolerances_of(tolerances))
     if isa:
         options = replace(options, most_isa=None)

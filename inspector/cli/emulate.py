@@ -33,7 +33,7 @@ OWN_FAILURE = 125
 @click.command(context_settings={"allow_interspersed_args": True})
 @click.argument("target", type=click.Path(path_type=Path))
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
-@click.option("--arch", help="The GPU to emulate.  [gfx942, or what code is for]")
+@click.option("--arch", help="The GPU to emulate: gfx942 or mi300x.  [gfx942, or what code is for]")
 @click.option("--kernel", help="Of a file of code: the kernel.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="Of a file of code: workgroups.")
 @click.option("--block", metavar="X[,Y[,Z]]", help="Of a file of code: work-items of a workgroup.")
@@ -118,7 +118,7 @@ def emulate(
             code = CodeLaunch(
                 path=target,
                 kernel=kernel,
-                arch=arch,
+                arch=load_machine(arch).arch if arch is not None else None,
                 grid=_extents(grid, "--grid") or (1, 1, 1),
                 block=_extents(block, "--block"),
                 arguments=arguments or "",

@@ -317,7 +317,7 @@ _ARCH = click.option(
     "archs",
     multiple=True,
     metavar="A[,B...]",
-    help="Targets to compile for.  [gfx942]",
+    help="Targets to compile for: gfx942, mi300x, rx7900xtx.  [gfx942]",
 )
 _KERNEL = click.option(
     "--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*."
