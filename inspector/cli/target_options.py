@@ -320,7 +320,9 @@ _ARCH = click.option(
     help="Targets to compile for: gfx942, mi300x, rx7900xtx.  [gfx942]",
 )
 _KERNEL = click.option(
-    "--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*."
+    "--kernel",
+    help="Only this kernel, case or KERNEL[CASE], as reports print them; may hold * and ?. Also as"
+    " TARGET::KERNEL.",
 )
 _MODE = click.option("--cu-mode/--wgp-mode", default=None, help="RDNA: how workgroups are placed.")
 CAPTURE = (

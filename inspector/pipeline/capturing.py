@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from .. import machines
 from ..base import limits, named_files
 from ..base.errors import KinspectError, unforeseen
+from ..capture.kernel_patterns import select_cases
 from ..capture.options import CaptureOptions, CapturePlan
 from ..capture.records import CapturedVariant, CaptureEnd
 from ..capture.script import GENERATED, capture_file, mode_of
@@ -176,7 +177,7 @@ def _chosen(
     items: Iterator[CapturedVariant | CaptureEnd], patterns: Sequence[str], target: Target
 ) -> Iterator[CapturedVariant | CaptureEnd]:
     """Yields the items that match; if a pattern names a case, only once all labels are known."""
-    by_label = any("[" in pattern for pattern in patterns)
+    by_label = select_cases(patterns)
     captures: list[Variant] = []
     for item in items:
         if isinstance(item, CapturedVariant):

@@ -81,10 +81,7 @@ class Override(Struct, frozen=True):
                 return False
         if settings.file is not None and not self._in_file(kernel, settings.file):
             return False
-        case = kernel.variant.case if kernel.variant is not None else None
-        return matches((settings.match,), kernel.name, kernel.variant) or (
-            case is not None and fnmatchcase(case, settings.match)
-        )
+        return matches((settings.match,), kernel.name, kernel.variant)
 
     def _in_file(self, kernel: KernelReport, pattern: str) -> bool:
         files = [kernel.id.partition("::")[0]]
