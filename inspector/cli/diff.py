@@ -228,15 +228,15 @@ def _report(request: Request) -> Report:
 
 def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:
     """Returns the exit status; every reason for a 2 is a line on stderr."""
-    reasons = [f"{side}: {problem(error)}" for side, error in report.errors]
+    reasons = [(f"{side}: {problem(error)}", error.hint) for side, error in report.errors]
     if fail_on == "regression":
         failed = len(report.errors)
         reasons += [
-            f"cannot be compared: {reason}"
+            (f"cannot be compared: {reason}", "")
             for reason in report.not_compared(allow_new=allow_new)[failed:]
         ]
-    for line in reasons:
-        print_error(line)
+    for reason, hint in reasons:
+        print_error(reason, hint)
     if reasons:
         return 2
     if fail_on == "regression":

@@ -21,6 +21,7 @@ from .options import (
     result_stream,
     source_root_option,
 )
+from .progress import print_error
 from .target_options import number_or_all
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def emulate(
         signals = partial(signals_for, repeated=signal.SIGTERM)
         result = run_emulation(request, dict(os.environ), signals)
     except KinspectError as error:
-        sys.stderr.write(f"kinspect: error: {error.message}; {error.hint}\n")
+        print_error(error.message, error.hint)
         return OWN_FAILURE
     return _write_script(result, form, output)
 

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 _NAME = re.compile(r"[\w.*?<>]*")
@@ -25,3 +28,16 @@ def names_only(patterns: Sequence[str]) -> list[str]:
     """
     names = [pattern.partition("[")[0] for pattern in patterns]
     return [name for name in names if name and _NAME.fullmatch(name)]
+
+
+def command(file: str, home: str | None, *options: str) -> str:
+    """The command that analyses a file, which is named as from the user's folder."""
+    shown = file.removeprefix(os.path.join(os.path.abspath(home or os.getcwd()), ""))
+    return " ".join((f"`kinspect analyze {shlex.quote(shown)}", *options)) + "`"
+
+
+def choosing(file: str, home: str | None, patterns: Sequence[str], names: Sequence[str]) -> str:
+    """The command that selects the kernel whose name is most like a pattern that none matches."""
+    near = [name for p in patterns for name in get_close_matches(p, names, n=1)]
+    near += [name for name in names if all(p in name for p in patterns)] or names
+    return command(file, home, "--kernel", shlex.quote(near[0]))

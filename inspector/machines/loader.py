@@ -75,9 +75,10 @@ def _arch_of_product(name: str, folder: Path) -> str:
         return product.arch
     typed = "".join(name.lower().split())
     near = _nearest(typed, (*names(folder), *(p.typed for p in all_products())), 3)
-    hint = "`kinspect arch list` lists all"
     raise KinspectError(
-        f"unknown target '{name}'", f"did you mean {', '.join(near)}? {hint}" if near else hint
+        f"unknown target '{name}'",
+        f"did you mean {', '.join(near)}?" if near else "see `kinspect arch list`",
+        meant=(name, near[0]) if near else None,
     )
 
 

@@ -16,7 +16,7 @@ from .. import machines
 from ..base import limits, named_files
 from ..base.errors import KinspectError
 from ..base.version import VERSION
-from ..capture.kernel_patterns import matches
+from ..capture.kernel_patterns import choosing, matches
 from ..isa.asm.includes import Includes, includes_beside
 from ..isa.assembly import parse_text
 from ..isa.mnemonics import CLASSES
@@ -250,9 +250,12 @@ def _chosen_functions(program: Program, context: Context) -> tuple[Function, ...
         raise KinspectError(f"{context.path}: no kernel in it", "pass a file with AMDGCN code")
     chosen = tuple(f for f in functions if matches(context.patterns, (f.name, f.symbol or f.name)))
     if not chosen:
-        names = ", ".join(sorted(f.name for f in functions)[:8])
-        patterns = " and ".join(context.patterns)
-        raise KinspectError(f"{context.path}: no kernel named {patterns}", f"it has {names}")
+        names = sorted(f.name for f in functions)
+        message = f"{context.path}: no kernel named {' and '.join(context.patterns)}"
+        hint = f"it has {', '.join(names[:8])}"
+        if Path(context.path).is_file():
+            hint += f": {choosing(context.path, context.patterns, names)}"
+        raise KinspectError(message, hint)
     return chosen
 
 

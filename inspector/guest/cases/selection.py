@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..kernel_patterns import matches
+from ..kernel_patterns import choosing, matches
 from .case import Case, did_you_mean
 
 MAX_LISTED = 8
@@ -37,11 +37,13 @@ class Selection:
         names = (kernel, case, self._qualnames.get(kernel or ""), label(kernel, case))
         return [name for name in names if name is not None]
 
-    def unmatched(self, raw_cases: Sequence[Any]) -> tuple[str, str]:
-        """Message and hint for patterns that no case matches."""
+    def unmatched(self, raw_cases: Sequence[Any], file: str, home: str | None) -> tuple[str, str]:
+        """Message and hint for patterns that no case of a file matches."""
         identities = [identity(raw) for raw in raw_cases]
         labels = [text for text in (label(*pair) for pair in identities) if text is not None]
-        hint = f"there is {listed(labels)}" if labels else "add cases to KINSPECT_CASES"
+        hint = "add cases to KINSPECT_CASES"
+        if labels:
+            hint = f"there is {listed(labels)}: {choosing(file, home, self.patterns, labels)}"
         for kernel, qualname in self._qualnames.items():
             stated = any(kernel == pair[0] for pair in identities)
             if not stated and matches(self.patterns, (kernel, qualname)):

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, parameters, plain
-from ..kernel_patterns import matches, names_only
+from ..kernel_patterns import choosing, matches, names_only
 from ..lowering import UnknownOptionError, target
 from ..parsed.guard import check_type
 from ..parsed.refusals import RefusedError
@@ -85,9 +85,10 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     for unread in (source for source in sources if isinstance(source, SourceError)):
         emit(error("capture", unread.message, unread.hint))
     if kernels and not selected:
-        names = ", ".join(dict.fromkeys(k.name for k in kernels))
-        patterns = " and ".join(request["patterns"])
-        emit(error("capture", f"{path}: no kernel matches {patterns}", f"it has {names}"))
+        names, patterns = [*dict.fromkeys(k.name for k in kernels)], request["patterns"]
+        hint = choosing(path, request.get("home"), patterns, names)
+        message = f"{path}: no kernel matches {' and '.join(patterns)}"
+        emit(error("capture", message, f"it has {', '.join(names)}: {hint}"))
         return
     launches = launches_of(tree)
     file_capture = _FileCapture(path, request, emit)
