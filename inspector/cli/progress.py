@@ -108,9 +108,17 @@ def problem(error: ErrorRecord) -> str:
     return f"{where}: {error.stage}: {error.message}"
 
 
-def print_problems(errors: Sequence[ErrorRecord], notes: Sequence[str]) -> None:
-    """Writes errors, one line each, the end of the user's code's output, and notes to stderr."""
-    for error in errors:
+def print_problems(
+    errors: Sequence[ErrorRecord], notes: Sequence[str], *, are_told: bool = False
+) -> None:
+    """Writes errors, the end of the user's code's output, and notes to stderr.
+
+    Args:
+        errors: a line each, and one for the command of a hint.
+        notes: a line each.
+        are_told: whether the errors stand in the result, where stderr goes as well.
+    """
+    for error in errors if not are_told else ():
         print_error(problem(error), error.hint)
     _show_output(errors)
     for note in notes:

@@ -70,15 +70,33 @@ def calls_that_launch(tree: ast.Module, kernels: Collection[str]) -> dict[str, s
     return {n: calls[n] for n in sorted(outer, key=lambda n: n.startswith("_"))}
 
 
+def device_functions(tree: ast.Module, kernels: Collection[str]) -> set[str]:
+    """Those of a file's `@triton.jit` functions that are no kernels.
+
+    Others of them call these, or they return a value.
+    """
+    nodes = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name in kernels]
+    called = {
+        inner.id
+        for node in nodes
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Name) and inner.id != node.name
+    }
+    return {n.name for n in nodes if n.name in called or any(map(_returns, ast.walk(n)))}
+
+
+def _returns(node: ast.AST) -> bool:
+    return isinstance(node, ast.Return) and node.value is not None
+
+
 def stated_arguments(tree: ast.Module, kernels: Collection[str]) -> tuple[str, str, str]:
-    """The last kernel of a file that no other kernel calls.
+    """The last kernel of a file.
 
     Returns:
         Its name, the names of its arguments, as text, and a --signature that may fit.
     """
     nodes = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name in kernels]
-    called = {name for node in nodes for name in _names(node)}
-    kernel = [node for node in nodes if node.name not in called][-1]
+    kernel = [node for node in nodes if node.name not in device_functions(tree, kernels)][-1]
     parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
     pointers = _pointers(kernel)
     texts = []
@@ -92,16 +110,15 @@ def stated_arguments(tree: ast.Module, kernels: Collection[str]) -> tuple[str, s
 
 def _pointers(kernel: ast.FunctionDef) -> set[str]:
     """The names in a kernel that are loaded from or stored to, and those that these begin with."""
-    found = set()
-    made = {}
+    found: set[str] = set()
+    origins: dict[str, set[str]] = {}
     for node in ast.walk(kernel):
         if isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Attribute):
             if re.match(r"load|store|atomic_|make_", node.func.attr):
                 found.add(_first_name(node.args[0]))
-        elif isinstance(node, (ast.Assign, ast.AugAssign)):
-            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            made[_first_name(target)] = _first_name(node.value)
-    while added := {made[name] for name in found if name in made} - found:
+        elif isinstance(node, ast.Assign):
+            origins.setdefault(_first_name(node.targets[0]), set()).add(_first_name(node.value))
+    while added := {name for n in found for name in origins.get(n, ())} - found:
         found |= added
     return found
 

@@ -21,7 +21,12 @@ from ..records import Emit, error, one_line
 from ..syntax import parse
 from .endings import user_line
 from .kernel_filter import KernelFilter
-from .launching_code import calls_that_launch, files_that_launch, stated_arguments
+from .launching_code import (
+    calls_that_launch,
+    device_functions,
+    files_that_launch,
+    stated_arguments,
+)
 from .project import Project
 from .request import ScriptRequest
 from .tests import is_test_file, run_tests
@@ -127,12 +132,25 @@ class Script:
             hint = "name the file that launches the kernels; what can be named says"
             hint += " `kinspect analyze --help`"
             return error("capture", message, hint, ran_well=True)
-        message = f"{path} launched nothing; it defines {_shortened(names)}"
+        kernels = [name for name in names if name not in self._device_functions(path, names)]
+        if not kernels:
+            message = f"{path} has no kernel, only what kernels call: {_shortened(names)}"
+            hint = "name a file that launches a kernel; what can be named says"
+            hint += " `kinspect analyze --help`"
+            return error("capture", message, hint, ran_well=True)
+        message = f"{path} launched nothing; it defines {_shortened(kernels)}"
         hint = (
             "give the script arguments after --; or state cases as KINSPECT_CASES; or"
-            f" {self._suggestion(path, names)}"
+            f" {self._suggestion(path, kernels)}"
         )
         return error("capture", message, hint, ran_well=True)
+
+    def _device_functions(self, path: str, names: Sequence[str]) -> set[str]:
+        try:
+            with open(path, "rb") as stream:
+                return device_functions(parse(stream.read(), path), names)
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return set()
 
     def _suggestion(self, path: str, kernels: Sequence[str]) -> str:
         """Commands: a file that launches the kernels, a call, or the types of the arguments."""
