@@ -296,3 +296,14 @@ def test_triton_comes_only_with_what_compiles(
     assert lines[0].endswith(f"install --quiet --disable-pip-version-check {ROOT}")
     assert any(line.endswith(f"triton=={triton}") for line in lines) is installs
     assert len(lines) == (3 if installs else 1)
+
+
+def test_whatever_installs_torch_names_the_index_of_the_cpus() -> None:
+    """PyPI's brings gigabytes of CUDA."""
+    assert "torch --index-url $(TORCH_INDEX)" in (ROOT / "Makefile").read_text()
+    hooks = [hook.get("additional_dependencies", []) for hook in HOOKS]
+    for texts in (*hooks, (STEPS["Install"]["run"],)):
+        if "torch" in " ".join(texts):
+            assert "index-url=https://download.pytorch.org/whl/cpu" in " ".join(texts).replace(
+                "index-url ", "index-url="
+            )

@@ -322,7 +322,7 @@ def test_nothing_to_reset(tool: Tool, tmp_path: Path) -> None:
 
 def test_an_unknown_name_is_one_line(tool: Tool, tmp_path: Path) -> None:
     done = tool("env", "set", "AMD_LOG_LEVL", env=env_of(tmp_path))
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert (done.returncode, done.stderr.count("kinspect: ")) == (2, 1)
     assert "did you mean AMD_LOG_LEVEL" in done.stderr
 
 

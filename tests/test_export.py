@@ -301,7 +301,10 @@ def test_a_script_that_ends_before_its_launch_leaves_nothing(
     assert (done.returncode, done.stdout) == (2, "")
     first, *others = done.stderr.splitlines()
     assert message in first
-    assert all(line.startswith(("kinspect: the last that", "  | ")) for line in others)
+    assert all(
+        line.startswith(("kinspect: the last that", "  | ", "  kinspect analyze "))
+        for line in others
+    )
     assert len(done.stderr) < 10_000
     assert [path.name for path in tmp_path.iterdir()] == [script.name]
 

@@ -203,7 +203,7 @@ def test_our_own_failures_are_125(
     done = tool("fault", *args, env=rocm)
     assert done.returncode == 125
     assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.count("kinspect: ") == 1
 
 
 def test_no_agent(tool: Tool, tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_import_of_nonsense_is_a_usage_error(tool: Tool, tmp_path: Path) -> None
     (tmp_path / "log").write_text("fine\n")
     for path, message in (("log", "holds neither"), ("none", "no such file")):
         done = tool("fault", "import", path)
-        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert (done.returncode, done.stderr.count("kinspect: ")) == (2, 1)
         assert message in done.stderr
 
 

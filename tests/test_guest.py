@@ -194,7 +194,8 @@ def test_a_name_that_matches_nothing_gets_one_answer(worker: Worker, tmp_path: P
     assert "kernel 'caseless' has no case" in error.message
     many = "KINSPECT_CASES = [case(f'c{n}') for n in range(9)]"
     error = only_error(capture(worker, tmp_path, many, patterns=("zzz",)))
-    assert error.hint.endswith("copy[c7], …")
+    assert "copy[c7], …: `kinspect analyze " in error.hint
+    assert error.hint.endswith(" --kernel 'copy[c0]'`")
 
 
 def test_cases_for_other_targets_only(worker: Worker, tmp_path: Path) -> None:

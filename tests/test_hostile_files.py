@@ -420,7 +420,7 @@ def test_a_file_name_that_is_not_utf_8(
 def test_such_a_file_that_is_not_there(tool: Tool, command: tuple[str, ...]) -> None:
     missing = tool(*command, os.fsdecode(b"n\xff.s"))
     assert missing.returncode == 2
-    assert missing.stderr.count("\n") == 1
+    assert missing.stderr.count("kinspect: ") == 1
     assert "no such file" in missing.stderr
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.guest.launches.launching_code import (
     calls_that_launch,
+    device_functions,
     files_that_launch,
     stated_arguments,
 )
@@ -50,7 +51,31 @@ def test_calls_that_launch(source: str, calls: list[str]) -> None:
 
 def test_arguments_to_state_are_those_of_the_outer_kernel() -> None:
     outer = KERNEL + "@triton.jit\ndef outer(p, N: tl.constexpr):\n    kernel(p, p, 1, 1, N)\n"
-    assert stated_arguments(ast.parse(outer), {"kernel", "outer"}) == ("outer", "p", ["N"])
+    stated = stated_arguments(ast.parse(outer), {"kernel", "outer"})
+    assert stated == ("outer", "p, N", "i32, 64")
+
+
+def test_pointers_are_what_accesses_begin_with() -> None:
+    kernel = """
+    @triton.jit
+    def k(out, x, desc, n, stride, N: tl.constexpr):
+        ptrs = x + n * stride
+        ptrs += tl.arange(0, N)[:, None]
+        tl.atomic_add(out + n, tl.load(ptrs))
+    """
+    stated = stated_arguments(ast.parse(textwrap.dedent(kernel)), {"k"})
+    assert stated[2] == "*fp16:16, *fp16:16, i32, i32, i32, 64"
+
+
+def test_what_kernels_call_and_what_returns_a_value_is_no_kernel() -> None:
+    tree = ast.parse(
+        "def softmax(p):\n    helper(p)\n    tl.outer(p)\n"
+        "def helper(p):\n    tl.store(p, 1)\n"
+        "def outer(p):\n    tl.store(p, 1)\n    return\n"
+        "def twice(v):\n    return v + v\n"
+    )
+    names = {"softmax", "helper", "outer", "twice"}
+    assert device_functions(tree, names) == {"helper", "twice"}
 
 
 def test_files_that_launch_are_found_named_alike_first_and_tests_last(tmp_path: Path) -> None:

@@ -520,7 +520,7 @@ def test_without_triton_nothing_is_emulated(tmp_path: Path) -> None:
     )
     assert done.returncode == 4
     assert "torch is not installed; " in done.stderr
-    assert "pip install 'kinspect[triton]'" in done.stderr
+    assert "pip install torch --index-url https://download.pytorch.org/whl/cpu" in done.stderr
 
 
 def test_a_plugin_that_comes_too_late_emulates_nothing_and_says_so(tmp_path: Path) -> None:

@@ -97,10 +97,9 @@ def _check(targets: Sequence[str], archs: Sequence[str]) -> None:
             if not is_recording:
                 raise
     if archs:
-        from ..inspector import machines
+        from ..inspector.machines.products import targets_named
 
-        for arch in archs:
-            machines.load(arch)
+        targets_named(archs)
 
 
 def _is_recording(target: str) -> bool:

@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..base.errors import KinspectError
 from ..base.named_files import allow_run, allow_target
 from ..lint.rule import NO_RULES
 from ..machines.loader import DEFAULT_ARCH
-from ..machines.loader import load as load_machine
 from ..model import ErrorRecord, Report, Variant
 from ..pipeline import analysis
 from ..pipeline.analysis_options import AnalysisOptions
@@ -61,7 +62,7 @@ def analyze(
         target: a `@triton.jit` kernel (autotuned ones too); a path as the command line takes it;
             assembly text; the bytes of a code object.
         args: of a kernel, the arguments of a launch: tensors of PyTorch, `T(...)`, numbers.
-        arch: gfx names of the targets; None for what the file says, or gfx942.
+        arch: targets by gfx name or product ("mi300x"); None for what the file says, or gfx942.
         kernel: of a file, the kernels by name, with shell wildcards.
         grid: of a kernel, the workgroups of the launch.
         emulate: whether a few workgroups of each launch are executed on the emulator: of a kernel
@@ -169,11 +170,12 @@ def _of_code(
     """The report on an assembly text or code object that no file holds."""
     if len(archs) > 1:
         raise KinspectError("code has one target only", "pass a single arch, or none")
+    run = request_for((), archs=archs, analysis=options)
     context = Context(
         path=_TEXT if isinstance(code, str) else _BYTES,
-        arch=archs[0] if archs else None,
+        arch=run.archs[0] if archs else None,
         patterns=(kernel,) if kernel is not None else (),
-        analysis=options,
+        analysis=run.analysis,
     )
     if isinstance(code, str):
         kernels = analysis.analyze_text(code, context)
@@ -193,20 +195,20 @@ def _of_jit(
     """The result for a kernel that the calling program holds."""
     names = (named.keys() & _OWN_OPTIONS) - parameter_names(kernel)
     own = {name: named.pop(name) for name in names}
-    targets = tuple(load_machine(name).arch for name in archs or (DEFAULT_ARCH,))
-    variants = variants_of(kernel, args, named, targets, grid, arguments=options.needs_arguments)
-    allow_run(*map(_file, variants))
     run = request_for(
-        (variants[0].kernel,),
-        archs=targets,
+        (),
+        archs=archs or (DEFAULT_ARCH,),
         jobs=own.get("jobs"),
         passes=bool(own.get("passes")),
         overrides=Overrides(time_us=own.get("time_us")),
         analysis=options,
     )
+    variants = variants_of(kernel, args, named, run.archs, grid, arguments=options.needs_arguments)
+    allow_run(*map(_file, variants))
+    run = replace(run, targets=(variants[0].kernel,))
     settings = settings_of(run)
     jobs = [
-        Job((0, number), _file(variant), variant, settings, run.overrides, options)
+        Job((0, number), _file(variant), variant, settings, run.overrides, run.analysis)
         for number, variant in enumerate(variants)
     ]
     with ThreadPoolExecutor(run.jobs) as threads:

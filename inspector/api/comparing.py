@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..base.errors import KinspectError
 from ..capture.sweep_axes import Axis
 from ..compare.diff.assembly import assembly_of
@@ -15,7 +17,6 @@ from ..compare.diff.tolerances import tolerances_of
 from ..compare.sweep.results import SweepPoint
 from ..compare.sweep.running import MOST_POINTS, SweepRequest, collect, collect_points
 from ..machines.loader import DEFAULT_ARCH
-from ..machines.loader import load as load_machine
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.jobs import BESIDE, request_for, settings_of, timing
 from .analysing import analyze
@@ -111,7 +112,7 @@ def _of_jit(
 ) -> SweepResult:
     """The sweep of a kernel that the calling program holds."""
     started = time.perf_counter()
-    targets = tuple(load_machine(name).arch for name in archs or (DEFAULT_ARCH,))
+    run = request_for((), archs=archs or (DEFAULT_ARCH,), analysis=timing(**BESIDE))
     products = list(itertools.product(*(axis.values for axis in axes)))
     if not axes or len(products) > most_points:
         raise KinspectError(
@@ -122,10 +123,10 @@ def _of_jit(
     for number, values in enumerate(products):
         point_values = dict(zip((axis.name for axis in axes), values, strict=True))
         for index, variant in enumerate(
-            variants_of(kernel, args, {**named, **point_values}, targets, arguments=True)
+            variants_of(kernel, args, {**named, **point_values}, run.archs, arguments=True)
         ):
             file = variant.source.file if variant.source is not None else variant.kernel
             points.append(SweepPoint((0, number, index), file, variant, point_values))
-    run = request_for((points[0].variant.kernel,), archs=targets, analysis=timing(**BESIDE))
+    run = replace(run, targets=(points[0].variant.kernel,))
     request = SweepRequest(run, axes, most_points=most_points)
     return SweepResult(collect_points(points, request, settings_of(run), started))

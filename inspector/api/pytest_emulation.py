@@ -21,8 +21,11 @@ from ..pipeline.emulation import EmulationRequest
 from ..pipeline.emulation import emulate as run_emulation
 from .executing import ended_with_this_process
 
-_NEEDED = ("torch", "triton")
-"""Modules without which nothing can be emulated."""
+_NEEDED = {
+    "torch": "torch --index-url https://download.pytorch.org/whl/cpu",
+    "triton": "triton",
+}
+"""Modules without which nothing can be emulated -> what pip is told."""
 
 
 def run_session(
@@ -42,11 +45,10 @@ def run_session(
     Raises:
         KinspectError: the target is unknown, or the interpreter cannot be started or lacks Triton.
     """
-    for module in _NEEDED:
+    for module, package in _NEEDED.items():
         if importlib.util.find_spec(module) is None:
-            raise KinspectError(
-                f"{module} is not installed", f"{sys.executable} -m pip install 'kinspect[triton]'"
-            )
+            hint = f"`{sys.executable} -m pip install {package}`"
+            raise KinspectError(f"{module} is not installed", hint)
     environment = {**os.environ, **variables}
     if str(folder) in sys.path:  # as `python -m pytest` puts it there
         inherited = environment.get("PYTHONPATH")

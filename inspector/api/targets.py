@@ -30,7 +30,7 @@ def request_of(
 
     Args:
         target: the path.
-        arch: one gfx name or several; None for the file's own or the default.
+        arch: one name of a target or several; None for the file's own or the default.
         kernel: selects kernels by name.
         options: `argv`, `call`, `signature`, `python`, `jobs`, `passes`, `time_us`.
         analysis: how much of each kernel is analysed.
@@ -64,7 +64,7 @@ def request_of(
 
 
 def archs_of(arch: str | Sequence[str] | None) -> tuple[str, ...]:
-    """One gfx name or several, as a tuple without repetitions."""
+    """One name of a target or several, as a tuple without repetitions."""
     if arch is None:
         return ()
     return (arch,) if isinstance(arch, str) else tuple(dict.fromkeys(arch))

@@ -1,12 +1,13 @@
 """The one error type that reaches the user.
 
 Raise `KinspectError` for anything the user can act on. It is printed once, in the command line's
-`main`, as a single line on stderr; everything else that escapes is a bug and says so.
+`main`, as a line on stderr; everything else that escapes is a bug and says so.
 """
 
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,8 @@ from typing import Any
 from .printable import printable
 
 _PACKAGE = Path(__file__).resolve().parents[2]
+_COMMAND = re.compile(r"[:,;]? *`((?:kinspect|hipcc|\S+ -m pip) [^`\n]+)`$")
+"""A command at the end of a hint."""
 REPORT_IT = "please report it, with the file and what KINSPECT_TRACEBACK=1 adds"
 
 
@@ -23,17 +26,27 @@ class KinspectError(Exception):
 
     Args:
         message: the problem, with the file, kernel or stage that has it.
-        hint: the next step, as an imperative ("install kinspect[triton], or pass an .s file").
+        hint: the next step, as an imperative ("name the file itself"). A
+            command at its end, in backquotes, is printed in a line of its own.
         exit_code: the process's exit status; 2 for usage, configuration, input and internal errors.
+        meant: what was typed, and what was probably meant by it: the command line is printed so.
     """
 
-    def __init__(self, message: str, hint: str = "", exit_code: int = 2) -> None:
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        exit_code: int = 2,
+        *,
+        meant: tuple[str, str] | None = None,
+    ) -> None:
         # Messages quote names of files and symbols, and other programs' output.
         message, hint = printable(message), printable(hint)
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.exit_code = exit_code
+        self.meant = meant
 
     def __str__(self) -> str:
         return f"{self.message}; {self.hint}" if self.hint else self.message
@@ -55,6 +68,16 @@ class FaultsError(KinspectError):
 
     def __reduce__(self) -> Any:
         return (FaultsError, (self.faults, self.hint))
+
+
+def in_lines(message: str, hint: str) -> str:
+    """A message and its hint as they are printed: in a line, a command of the hint in another."""
+    command = _COMMAND.search(hint)
+    advice = hint if command is None else hint[: command.start()]
+    line = " ".join((f"{message}; {advice}" if advice else message).split())
+    if command is None:
+        return line
+    return f"{line}{'' if line.endswith('?') else ':'}\n  {command[1]}"
 
 
 def unforeseen(error: BaseException) -> KinspectError:

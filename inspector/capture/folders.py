@@ -9,6 +9,8 @@ Such folders, and those of a profiler's runs, are only read: scripts in them are
 
 from __future__ import annotations
 
+import ast
+import itertools
 import os
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +18,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from ..base.documents import python_tree
 from ..base.errors import KinspectError
 from ..base.named_files import file_bytes, file_text
 from ..model.recording import MANIFEST
@@ -61,7 +64,7 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
     generated = set(_generated(targets))
     targets = [
         _unless_read_only(target, generated)
-        for target in targets
+        for target in _without_device_functions(targets)
         if target.kind != "inductor" or _holds_kernels(target.path)
     ]
     if not any(target.kind == "inductor" for target in targets):
@@ -84,6 +87,62 @@ def _file_targets(files: Sequence[Path]) -> Iterator[Target]:
             continue
         if actual is not None:
             yield Target(path, actual)
+
+
+def _without_device_functions(targets: Sequence[Target]) -> list[Target]:
+    """The targets without files that define and launch nothing but what kernels call."""
+    trees = {t.path: tree for t in targets if t.kind == "script" and (tree := _tree(t.path))}
+    functions = {path: list(_jit_functions(tree)) for path, tree in trees.items()}
+    called = {
+        node.func.id
+        for function in itertools.chain(*functions.values())
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+
+    def is_launched(function: ast.FunctionDef) -> bool:
+        nodes = ast.walk(function)
+        returns = any(isinstance(n, ast.Return) and n.value is not None for n in nodes)
+        return not returns and function.name not in called
+
+    return [
+        target
+        for target in targets
+        if target.path not in trees
+        or not functions[target.path]
+        or any(map(is_launched, functions[target.path]))
+        or _runs(trees[target.path])
+    ]
+
+
+def _tree(path: Path) -> ast.Module | None:
+    try:
+        return python_tree(file_bytes(path))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _jit_functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            for decorator in node.decorator_list:
+                function = decorator.func if isinstance(decorator, ast.Call) else decorator
+                if getattr(function, "attr", getattr(function, "id", "")) == "jit":
+                    yield node
+
+
+def _runs(tree: ast.Module) -> bool:
+    """Whether a file states cases, launches a kernel anywhere, or does anything when it is run."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == "KINSPECT_CASES":
+            return True
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+            return True
+    return any(
+        isinstance(node, ast.If | ast.For | ast.With | ast.Try)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call))
+        for node in tree.body
+    )
 
 
 def _is_known(path: Path) -> bool:

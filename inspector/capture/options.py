@@ -92,8 +92,7 @@ class CapturePlan(Struct, frozen=True):
         mode: `script`, `cases`, `inductor` or `trace`; see `script.mode_of`.
         archs: gfx names of the targets.
         devices: gfx name -> properties of the device that a script sees.
-        patterns: fnmatch patterns that the name or qualified name of a kernel must match, all of
-            them. Cases that the file states match by their name and by `kernel[case]` too.
+        patterns: what selects kernels, see `kernel_patterns`.
         folder: scratch, on this machine; the caller removes it.
         options: the user's options.
         triton_version: version of the guest's Triton, for the variants.

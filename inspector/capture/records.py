@@ -143,6 +143,12 @@ class CaptureOutcome:
             failure, arch = convert(to_builtins(failure), Refusal), convert(arch, str | None)
         self._failures.setdefault(failure, []).extend([arch] if arch is not None else [])
 
+    def _output_for(self, failure: Refusal) -> str:
+        """What of the output may explain a failure: the last line of code that came to its end."""
+        if failure.stage != "capture":
+            return ""
+        return self.output.strip().rpartition("\n")[2] if failure.ran_well else self.output
+
     def end(self) -> CaptureEnd:
         """All variants with their launches and labels, the errors and the notes."""
         path = self._plan.path
@@ -151,7 +157,7 @@ class CaptureOutcome:
             for variant, key in zip(self._variants, self._keys, strict=True)
         ]
         errors = [
-            failure.as_record(path, archs, self.output if failure.stage == "capture" else "")
+            failure.as_record(path, archs, self._output_for(failure))
             for failure, archs in merge_cases(self._failures).items()
         ]
         error, note = _on_assumptions(self._plan, variants)
@@ -251,6 +257,7 @@ class Refusal(Struct, frozen=True):
         place: the file, or `file:line`; None where `text` names it.
         text: the error.
         hint: what to do next.
+        ran_well: whether the user's code came to its end.
     """
 
     kernel: str | None
@@ -259,6 +266,7 @@ class Refusal(Struct, frozen=True):
     place: str | None
     text: str
     hint: str
+    ran_well: bool = False
 
     def as_record(self, path: Path, archs: Sequence[str], output: str = "") -> ErrorRecord:
         """The error record of a report.
@@ -306,6 +314,7 @@ def refusal_of(error: Mapping[str, Any]) -> Refusal:
         place=error["place"],
         text=error["message"],
         hint=error["hint"],
+        ran_well=error["ran_well"],
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from msgspec.structs import replace
 
 from ..base.errors import KinspectError, too_long, unforeseen
 from ..base.named_files import allow_target
+from ..machines.loader import DEFAULT_ARCH
 from .confining import confined, outside
 from .targets import STAGES, SUFFIXES, Target, kind_of, siblings_of
 from .triton_entries import for_archs
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_SOURCES = frozenset((".hip", ".cu", ".cpp", ".cc", ".cxx"))
 _SOURCE_FOLDERS = (".", "src", "python")
 _SUFFIXES = frozenset((
     *map(str.lower, (*SUFFIXES, *STAGES.values())),
@@ -120,7 +123,8 @@ def _resolved(path: Path, kernel: str | None, archs: Sequence[str]) -> list[Targ
         if not targets:
             raise KinspectError(
                 f"{name}: no kernels in this folder",
-                "it holds no .py with @triton.jit, .s, .amdgcn, .hsaco, .co, .ttir or .ttgir file",
+                "it holds no .py with @triton.jit, .s, .amdgcn, .hsaco, .co, .ttir or .ttgir file;"
+                " kernels to try come with kinspect: `kinspect kernels list`",
             )
         return [replace(t, kernel=kernel) for t in targets]
     if path.is_symlink() and not path.exists():
@@ -128,10 +132,18 @@ def _resolved(path: Path, kernel: str | None, archs: Sequence[str]) -> list[Targ
             f"{name}: a link to {path.readlink()}, which is not there", "name the file itself"
         )
     if not path.exists():
-        raise KinspectError(f"{name}: no such file", _path_hint(path))
+        raise _no_such_file(path)
     if not path.is_file():
         raise KinspectError(f"{name}: not a regular file", "pass a file or a folder")
     kind = kind_of(path)
+    if kind is None and path.suffix in _SOURCES:
+        arch = archs[0] if archs else DEFAULT_ARCH
+        code = shlex.quote(str(path.with_suffix(".s")))
+        raise KinspectError(
+            f"{name}: source, which kinspect does not compile",
+            f"name the assembly that hipcc makes of it: `hipcc --offload-arch={arch}"
+            f" --cuda-device-only -S -o {code} {shlex.quote(name)} && kinspect analyze {code}`",
+        )
     if kind is None:
         suffixes = " ".join(sorted(SUFFIXES))
         raise KinspectError(f"{name}: not a kind of file that kinspect reads", f"known: {suffixes}")
@@ -188,13 +200,16 @@ def _module_file(name: str) -> Path | None:
     return None
 
 
-def _path_hint(path: Path) -> str:
-    """A hint with the names of similar files."""
+def _no_such_file(path: Path) -> KinspectError:
+    """The error of a path at which nothing is, with the names of similar files."""
     from difflib import get_close_matches  # only on the way to an error
 
     folder = path.parent if path.parent.is_dir() else Path()
-    names = [p.name for p in folder.iterdir()]
-    close = get_close_matches(path.name, names, n=3)
-    if close:
-        return "did you mean " + " or ".join(str(folder / name) for name in close) + "?"
-    return "check the path"
+    names = [p.name for p in folder.iterdir() if p.suffix in SUFFIXES or p.is_dir()]
+    close = [str(folder / name) for name in get_close_matches(path.name, names, n=3)]
+    hint = "check the path; what can be named says `kinspect analyze --help`"
+    return KinspectError(
+        f"{path}: no such file",
+        f"did you mean {' or '.join(close)}?" if close else hint,
+        meant=(str(path), close[0]) if close else None,
+    )

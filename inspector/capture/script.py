@@ -21,6 +21,7 @@ from ..base.errors import KinspectError
 from ..base.named_files import allow_target, file_bytes, readable
 from ..base.staging import scratch_folder
 from ..model import ErrorRecord, Variant
+from .kernel_patterns import select_cases
 from .options import CaptureOptions, CapturePlan, physical_memory
 from .records import CapturedVariant, CaptureEnd, CaptureOutcome, is_foreign
 from .signature import parse_signature
@@ -199,11 +200,6 @@ def capture_script(
     return [], []
 
 
-def _selects_specialisation(patterns: Sequence[str]) -> bool:
-    """Whether a pattern names a specialisation, which a sample might leave out."""
-    return any("[" in pattern for pattern in patterns)
-
-
 def _request(plan: CapturePlan) -> dict[str, Any]:
     """The request to the guest; its keys are those of the mode's module in `guest/`."""
     options = plan.options
@@ -223,7 +219,7 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
         "generated": str(plan.generated or plan.folder / GENERATED),
         "argv": list(options.argv),
         "calls": list(options.calls),
-        "max_configs": None if _selects_specialisation(plan.patterns) else options.max_configs,
+        "max_configs": None if select_cases(plan.patterns) else options.max_configs,
         "max_sets": options.most_sets,
         "all_configs": options.all_configs,
         "most_tuned": options.most_tuned,

@@ -95,10 +95,10 @@ def command(
     Exit status: 0, 1 as --fail-on says, 2 if something failed or, with `--fail-on regression`,
     could not be compared.
     """
-    comparison = _comparison(target.targets, target.archs, tritons, sets)
     target = target.with_triton(tritons)
     analysis = timing(**beside(arguments))
     request = target.request(passes=not no_passes, emulate=emulate, analysis=analysis)
+    comparison = _comparison(request.targets, request.archs, tritons, sets)
     options = DiffOptions(tolerances_of(tolerances))
     if isa:
         options = replace(options, most_isa=None)
@@ -228,15 +228,15 @@ def _report(request: Request) -> Report:
 
 def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:
     """Returns the exit status; every reason for a 2 is a line on stderr."""
-    reasons = [f"{side}: {problem(error)}" for side, error in report.errors]
+    reasons = [(f"{side}: {problem(error)}", error.hint) for side, error in report.errors]
     if fail_on == "regression":
         failed = len(report.errors)
         reasons += [
-            f"cannot be compared: {reason}"
+            (f"cannot be compared: {reason}", "")
             for reason in report.not_compared(allow_new=allow_new)[failed:]
         ]
-    for line in reasons:
-        print_error(line)
+    for reason, hint in reasons:
+        print_error(reason, hint)
     if reasons:
         return 2
     if fail_on == "regression":

@@ -22,7 +22,7 @@ from .options import (
     result_stream,
     source_root_option,
 )
-from .progress import print_message
+from .progress import print_error, print_message
 from .target_options import WORDS, number_or_all
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class EmulateCommand(click.Command):
 @click.command(cls=EmulateCommand, context_settings={"allow_interspersed_args": True})
 @click.argument("target", type=click.Path(path_type=Path))
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED)
-@click.option("--arch", help="The GPU to emulate.  [gfx942, or what code is for]")
+@click.option("--arch", help="The GPU to emulate: gfx942 or mi300x.  [gfx942, or what code is for]")
 @click.option("--kernel", help="Of a file of code: the kernel.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="Of a file of code: workgroups.")
 @click.option("--block", metavar="X[,Y[,Z]]", help="Of a file of code: work-items of a workgroup.")
@@ -132,7 +132,7 @@ def emulate(
             code = CodeLaunch(
                 path=target,
                 kernel=kernel,
-                arch=arch,
+                arch=load_machine(arch).arch if arch is not None else None,
                 grid=_extents(grid, "--grid") or (1, 1, 1),
                 block=_extents(block, "--block"),
                 arguments=arguments or "",
@@ -156,7 +156,7 @@ def emulate(
         signals = partial(signals_for, repeated=signal.SIGTERM)
         result = run_emulation(request, dict(os.environ), signals)
     except KinspectError as error:
-        sys.stderr.write(f"kinspect: error: {error.message}; {error.hint}\n")
+        print_error(error.message, error.hint)
         return OWN_FAILURE
     status = _write_script(result, form, output, profile=profile)
     if result.gave_times:

@@ -1,8 +1,10 @@
-"""The command group: imports commands lazily, defaults to `analyze`, prints errors as one line."""
+"""The command group: imports commands lazily, defaults to `analyze`, prints errors."""
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -10,7 +12,7 @@ from typing import Any
 
 import click
 
-from ..base.errors import KinspectError, unforeseen
+from ..base.errors import KinspectError, in_lines, unforeseen
 from ..base.streams import standard_streams
 from ..base.version import VERSION
 from ..base.writing import OUTER_REASONS, unwritable
@@ -82,14 +84,17 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and _names_a_target(args[0]):
+        if args and args[0] not in COMMANDS and names_a_target(args[0]):
             args = ["analyze", *args]
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from difflib import get_close_matches  # not on the way of commands that exist
 
             near = get_close_matches(args[0], COMMANDS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"see `{ctx.command_path} --help`"
-            raise KinspectError(f"no such file or command {args[0]!r}", hint)
+            raise KinspectError(
+                f"no such file or command {args[0]!r}",
+                f"did you mean {near[0]}?" if near else f"see `{ctx.command_path} --help`",
+                meant=(args[0], near[0]) if near else None,
+            )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -97,7 +102,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, COMMANDS[name][2]) for name in self.list_commands(ctx)])
 
 
-def _names_a_target(word: str) -> bool:
+def names_a_target(word: str) -> bool:
     """Tells whether a word is a path, or is meant as one: it has a suffix, a folder or `::`."""
     path = word.partition("::")[0]
     return os.path.exists(path) or "." in word or os.sep in word or "::" in word
@@ -147,13 +152,13 @@ def _run(args: Sequence[str]) -> int:
         _refuse_file_as_command(args)
         status: Any = cli.main(args=list(args), prog_name="kinspect", standalone_mode=False)
     except KinspectError as error:
-        return _report_error(error)
+        return _report_error(error, args)
     except _NO_ARGUMENTS as error:
         # A group without a command: prints its help.
         sys.stderr.write(f"{error.format_message()}\n")
         return 2
     except click.ClickException as error:
-        _complain(f"{error.format_message().rstrip('.')}{_usage(error)}")
+        _complain(error.format_message().rstrip("."), _usage(error))
         return 2
     except SystemExit as error:
         # click exits with 1 if the reader of stdout (head, less) has gone: that is no error.
@@ -223,17 +228,27 @@ def _bug(error: Exception) -> int:
     return 2
 
 
-def _report_error(error: KinspectError) -> int:
+def _report_error(error: KinspectError, args: Sequence[str] = ()) -> int:
     *faults, last = getattr(error, "faults", None) or (error.message,)  # of a pack, of settings
     for fault in faults:
         _complain(str(fault))
-    _complain(f"{last}; {error.hint}" if error.hint else str(last))
+    meant = _as_meant(args, *error.meant) if error.meant is not None else None
+    _complain(str(last), error.hint if meant is None else f"{error.hint} `{meant}`".strip())
     return error.exit_code
+
+
+def _as_meant(args: Sequence[str], typed: str, meant: str) -> str | None:
+    """The command line with another word, or part of one: `--arch=gfx950,mi30x`, `FILE::KERNEL`."""
+    separated = [re.split(r"(=|,|::)", word) for word in args]
+    if not any(typed in parts for parts in separated):
+        return None
+    words = ["".join(meant if part == typed else part for part in parts) for parts in separated]
+    return f"kinspect {shlex.join(words)}"
 
 
 def _usage(error: click.ClickException) -> str:
     ctx = getattr(error, "ctx", None)
-    return f"; see `{ctx.command_path} --help`" if ctx is not None else ""
+    return f"see `{ctx.command_path} --help`" if ctx is not None else ""
 
 
 def _interrupted() -> int:
@@ -241,6 +256,5 @@ def _interrupted() -> int:
     return INTERRUPTED
 
 
-def _complain(message: str) -> None:
-    line = " ".join(message.split())
-    sys.stderr.write(f"kinspect: error: {line}\n")
+def _complain(message: str, hint: str = "") -> None:
+    sys.stderr.write(f"kinspect: error: {in_lines(message, hint)}\n")

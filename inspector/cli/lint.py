@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -150,19 +152,31 @@ def lint(
     end_as_interrupted()
     judge = Judge(plan, _to_try if form == "agent" else None)
     report = _linted(request, plan, judge, recorder, loaded.arch)
-    with result_stream(output) as stream:
-        _write(report, form, stream, details, color)
+    is_seen = form == "text" and output is None and _is_one_place()
+    # Where nothing was linted, the errors say it all.
+    is_written = not is_seen or bool(report.kernels) or not report.errors
+    if is_written:
+        with result_stream(output) as stream:
+            _write(report, form, stream, details, color)
     # Text on the terminal shows the notes already; other formats are mostly read by programs.
-    notes = () if form == "text" and output is None else report.notes
+    notes = () if form == "text" and output is None and is_written else report.notes
     if form in _WITH_IDS:
         from ..pipeline.printed_ids import record
 
         unrecorded = record("lint", printed_words(), report.kernels)
         notes += unrecorded if form == "agent" else ()
-    print_problems(report.errors, notes)
+    print_problems(report.errors, notes, are_told=is_seen and is_written)
     if report.errors:
         return 2
     return 1 if report.failing else 0
+
+
+def _is_one_place() -> bool:
+    """Whether stdout and stderr go to one terminal, pipe or file, where all is to be said once."""
+    try:
+        return os.path.samestat(os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno()))
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def _linted(

@@ -1,7 +1,7 @@
 """The entry point: `kinspect COMMAND`, and `kinspect TARGET` for `kinspect analyze TARGET`.
 
 Commands are imported when they are called, so that `kinspect --version` loads next to nothing.
-Every `KinspectError` is printed once, by the group, as one line on stderr.
+Every `KinspectError` is printed once, by the group, as a line on stderr.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..base.version import VERSION
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; returns the exit status and prints errors as one line."""
+    """Runs the command line; returns the exit status and prints errors."""
     args = list(sys.argv[1:] if argv is None else argv)
     if args == ["--version"] and sys.stdout is not None:
         sys.stdout.write(f"kinspect {VERSION}\n")

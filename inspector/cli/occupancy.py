@@ -22,7 +22,7 @@ _NAMES = {"vgpr": "VGPRs", "sgpr": "SGPRs", "lds": "LDS"}
 
 
 @click.command()
-@click.option("--arch", required=True, metavar="A", help="Target, e.g. gfx942.")
+@click.option("--arch", required=True, metavar="A", help="Target, e.g. gfx942 or mi300x.")
 @click.option("--vgpr", type=click.IntRange(0), required=True, help="Architectural VGPRs per lane.")
 @click.option("--agpr", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--sgpr", type=click.IntRange(0), help="SGPRs per wave.  [not limiting]")

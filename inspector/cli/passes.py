@@ -10,7 +10,6 @@ from typing import TextIO
 import click
 from msgspec.structs import replace
 
-from .. import machines
 from ..base.errors import KinspectError
 from ..base.limits import natural
 from ..base.named_files import file_text
@@ -118,8 +117,6 @@ def _dump(target: str, request: Request) -> PassDump:
 
 def _variant(target: str, request: Request, compiler: Compiler) -> Variant:
     """Returns the one kernel that a target has."""
-    for name in request.archs:
-        machines.load(name)
     (file_target, *further) = resolve(target)
     if further or file_target.kind not in ("script", "ttir"):
         raise KinspectError(f"{target}: not one compilable file", "pass a .py or .ttir file")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from ..base.errors import in_lines
 from ..base.status import counted
 from ..model import ErrorRecord
 from ..pipeline.events import Captured, Compiled
@@ -60,25 +62,32 @@ def print_message(text: str) -> None:
     sys.stderr.flush()
 
 
-def print_error(text: str) -> None:
-    """Writes `kinspect: error: TEXT` to stderr, in one line."""
-    sys.stderr.write(f"kinspect: error: {' '.join(text.split())}\n")
+def print_error(text: str, hint: str = "") -> None:
+    """Writes `kinspect: error: TEXT; HINT` to stderr, in one line but for a command of the hint."""
+    sys.stderr.write(f"kinspect: error: {in_lines(text, hint)}\n")
 
 
 def problem(error: ErrorRecord) -> str:
-    """Returns an error in words: file, kernel, stage, message, and what to do."""
+    """Returns an error in words: file, kernel, stage and message."""
+    for file in (error.file, os.path.abspath(error.file)) if error.file else ():
+        if error.message.startswith(file):  # it names file and line
+            return f"{error.file}{error.message[len(file) :]}"
     where = " ".join(part for part in (error.file, error.kernel) if part)
-    hint = f"; {error.hint}" if error.hint else ""
-    return f"{where}: {error.stage}: {error.message}{hint}"
+    return f"{where}: {error.stage}: {error.message}"
 
 
-def print_problems(errors: Sequence[ErrorRecord], notes: Sequence[str]) -> None:
-    """Writes errors, one line each, the end of the user's code's output, and notes to stderr."""
-    for error in errors:
-        if error.file and error.message.startswith(error.file):  # it names file and line
-            print_error(f"{error.message}; {error.hint}" if error.hint else error.message)
-        else:
-            print_error(problem(error))
+def print_problems(
+    errors: Sequence[ErrorRecord], notes: Sequence[str], *, are_told: bool = False
+) -> None:
+    """Writes errors, the end of the user's code's output, and notes to stderr.
+
+    Args:
+        errors: a line each, and one for the command of a hint.
+        notes: a line each.
+        are_told: whether the errors stand in the result, where stderr goes as well.
+    """
+    for error in errors if not are_told else ():
+        print_error(problem(error), error.hint)
     _show_output(errors)
     for note in notes:
         sys.stderr.write(f"kinspect: note: {note}\n")
@@ -92,5 +101,9 @@ def _show_output(errors: Sequence[ErrorRecord]) -> None:
         if not lines or error.file in shown_files:
             continue
         shown_files.add(error.file)
-        sys.stderr.write(f"kinspect: the last that {error.file} printed:\n")
-        sys.stderr.writelines(f"  | {line}\n" for line in lines)
+        sys.stderr.write(f"kinspect: the last that {error.file} printed:")
+        if len(lines) == 1:
+            sys.stderr.write(f" {lines[0]}\n")
+        else:
+            sys.stderr.writelines(f"\n  | {line}" for line in lines)
+            sys.stderr.write("\n")

@@ -101,8 +101,10 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
     from ..pipeline.context import Overrides
     from ..pipeline.jobs import BESIDE, executing, request_for, timing
 
+    arch = options.get("arch")
     request = request_for(
         options["joined"],
+        archs=(arch,) if arch is not None else (),
         python=options.get("python"),
         jobs=options.get("jobs"),
         time_limit=options.get("time_limit") or COMPILE_SECONDS,
@@ -127,7 +129,7 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
         top=options.get("top"),
         **({} if skip is None else {"skip_warmup": skip}),
         targets=tuple(options["joined"]),
-        arch=options.get("arch"),
+        arch=request.archs[0] if request.archs else None,
         request=request,
     )
     return profiling.profile_of(path, settings, pipeline.collect)

@@ -28,7 +28,7 @@ from ..compare.sweep.table import by_time, only_front, sort_column, sorted_lines
 from ..pipeline.jobs import BESIDE, timing
 from .cluster import executor_for
 from .options import format_option, output_option, result_stream
-from .progress import print_error
+from .progress import print_error, problem
 from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, is_default, target_options
 
@@ -202,9 +202,7 @@ def _write(
 def _status(result: Sweep, interrupted: bool) -> int:
     """Returns 130 after Ctrl-C, 2 if nothing could be compiled or captured; else 0."""
     for error in result.errors:
-        hint = f"; {error.hint}" if error.hint else ""
-        line = f"{error.file}: {error.stage}: {error.message.removeprefix(f'{error.file}: ')}{hint}"
-        print_error(line)
+        print_error(problem(error), error.hint)
     if interrupted:
         missing = "some" if result.counts.missing is None else str(result.counts.missing)
         print_error(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import shlex
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +24,7 @@ from ..capture.options import (
     CaptureOptions,
 )
 from ..capture.sweep_axes import Axis, point_of
+from .group import names_a_target
 from .kept import usable_cache
 from .options import Amount, compile_options, launch_options, source_root_option, split_list
 
@@ -77,7 +80,58 @@ class ScriptCommand(click.Command):
             separator = args.index("--")
             ctx.meta[ARGV] = tuple(args[separator + 1 :])
             args = args[:separator]
-        return super().parse_args(ctx, args)
+        words = list(args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise self._unknown(ctx, words, error) from None
+        targets = ctx.params.get("targets", ())
+        strays = [word for word in targets if not names_a_target(word)]
+        if strays and _is_script(targets[0]) and ARGV not in ctx.meta:
+            own = [word for word in words if word not in strays]
+            raise _for_script(f"{strays[0]}: no such file", ctx, own, strays)
+        return rest
+
+    def _unknown(
+        self, ctx: click.Context, words: Sequence[str], error: click.NoSuchOption
+    ) -> Exception:
+        """The error of an option that the command has not: misspelt, or that of a script."""
+        options = {o: p for p in self.params if isinstance(p, click.Option)
+                   for o in (*p.opts, *p.secondary_opts)}  # fmt: skip
+        near = get_close_matches(error.option_name, options, n=1, cutoff=0.8)
+        if near:
+            return KinspectError(
+                f"no option {error.option_name}",
+                f"did you mean {near[0]}?",
+                meant=(error.option_name, near[0]),
+            )
+        if ARGV in ctx.meta or not any(map(_is_script, words)):
+            return error
+        own: list[str] = []
+        scripts: list[str] = []
+        current = own
+        values = 0
+        for word in words:
+            if values:
+                values -= 1
+            elif word.startswith("-") and word != "-":
+                name = word.partition("=")[0] if word.startswith("--") else word[:2]
+                option = options.get(name)
+                current = scripts if option is None else own
+                values = 0 if option is None or option.is_flag or word != name else 1
+            current.append(word)
+        return _for_script(f"no option {error.option_name}", ctx, own, scripts)
+
+
+def _is_script(word: str) -> bool:
+    return word.partition("::")[0].endswith(".py")
+
+
+def _for_script(
+    message: str, ctx: click.Context, own: Sequence[str], scripts: Sequence[str]
+) -> KinspectError:
+    command = f"{ctx.command_path} {shlex.join([*own, '--', *scripts])}"
+    return KinspectError(message, f"what a script takes stands behind --: `{command}`")
 
 
 class TargetOptions(Struct, frozen=True):
@@ -317,10 +371,12 @@ _ARCH = click.option(
     "archs",
     multiple=True,
     metavar="A[,B...]",
-    help="Targets to compile for.  [gfx942]",
+    help="Targets to compile for: gfx942, mi300x, rx7900xtx.  [gfx942]",
 )
 _KERNEL = click.option(
-    "--kernel", help="Only this kernel (also as TARGET::KERNEL), or cases like NAME*."
+    "--kernel",
+    help="Only this kernel, case or KERNEL[CASE], as reports print them; may hold * and ?. Also as"
+    " TARGET::KERNEL.",
 )
 _MODE = click.option("--cu-mode/--wgp-mode", default=None, help="RDNA: how workgroups are placed.")
 CAPTURE = (

@@ -38,6 +38,6 @@ def compare_tritons(
 
 def _status(report: BuildsReport) -> int:
     for error in report.errors:
-        print_error(problem(error))
+        print_error(problem(error), error.hint)
     failed = any(kernel.comparison is None for kernel in report.kernels)
     return 2 if report.errors or failed else 0

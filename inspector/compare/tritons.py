@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .. import machines
 from ..base.errors import KinspectError
 from ..capture.resolving import resolve_all
 from ..capture.targets import Target, only_of
@@ -111,8 +110,6 @@ def compare_builds(
     """
     if len(tritons) < 2:
         raise KinspectError("one Triton alone cannot be compared", "name two with --triton")
-    for arch in request.archs:
-        machines.load(arch)
     targets = only_of(
         resolve_all(request.targets),
         COMPILED,

@@ -36,7 +36,8 @@ DISTRIBUTIONS = {
     "sklearn": "scikit-learn",
     "streaming": "mosaicml-streaming",
     "torch_geometric": "torch-geometric",
-    "triton": "kinspect[triton]",  # with NumPy, which its interpreter needs
+    "torch": "torch --index-url https://download.pytorch.org/whl/cpu",  # without 5 GB of CUDA
+    "triton": "triton",
     "yaml": "pyyaml",
     "zmq": "pyzmq",
 }
@@ -130,8 +131,8 @@ def install_hint(failure: BaseException, module: str) -> str:
     if top not in PACKAGES and top not in DISTRIBUTIONS and top not in REQUIRED:
         return f"install what brings {top} (it is no package known here), {alternative}"
     package = DISTRIBUTIONS.get(top, top)
-    quoted = f"'{package}'" if "[" in package else package
-    return f"{sys.executable} -m pip install {quoted}, {alternative}"
+    command = f"{sys.executable} -m pip install {package}"
+    return f"name an interpreter that has it with --python, or install it: `{command}`"
 
 
 def stub_note(names: Sequence[str]) -> str:

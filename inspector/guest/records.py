@@ -27,6 +27,7 @@ def error(
     *,
     place: str | None = None,
     arch: str | None = None,
+    ran_well: bool = False,
 ) -> dict[str, Any]:
     """The record of an error.
 
@@ -38,6 +39,7 @@ def error(
         case: name of the case, or the configuration in words.
         place: `file:line`, unless the message names it.
         arch: gfx name, if the error may differ by target; the host joins those with equal messages.
+        ran_well: whether the user's code came to its end: little of what it printed explains it.
     """
     return {
         "error": {
@@ -48,6 +50,7 @@ def error(
             "case": case,
             "place": place,
             "arch": arch,
+            "ran_well": ran_well,
         }
     }
 

@@ -35,7 +35,7 @@ class KernelSettings(Struct, frozen=True):
         place: its place in the file.
         match: shell pattern of the kernel's name, or of its case.
         file: shell pattern of its file, from the settings' folder; None: any.
-        arch: shell pattern of the target; None: any.
+        arch: shell pattern of the target, or a product; None: any.
         ignore: rules that are left out.
         severity: rule -> severity in place of its own.
         budget: metric -> limit.

@@ -54,24 +54,37 @@ def load(arch: str, folder: Path = _FOLDER) -> Machine:
     """The limits of one target.
 
     Args:
-        arch: a gfx name, with or without target features or a triple in front.
+        arch: a gfx name, with or without target features or a triple in front; or the name of a
+            product, such as "mi300x" or "RX 7900 XTX".
         folder: where the machine files are.
 
     Raises:
         KinspectError: the target is unknown (the hint names the nearest ones), or its file is
             faulty (the message names file and key).
     """
-    return _load(base_arch(arch), folder)
+    bare = base_arch(arch)
+    return _load(bare if bare in names(folder) else _arch_of_product(arch, folder), folder)
+
+
+def _arch_of_product(name: str, folder: Path) -> str:
+    """The target of a product, or the error of a name that is neither's."""
+    from .products import all_products, product_named  # which loads machines
+
+    product = product_named(name)
+    if product is not None:
+        return product.arch
+    typed = "".join(name.lower().split())
+    near = _nearest(typed, (*names(folder), *(p.typed for p in all_products())), 3)
+    raise KinspectError(
+        f"unknown target '{name}'",
+        f"did you mean {', '.join(near)}?" if near else "see `kinspect arch list`",
+        meant=(name, near[0]) if near else None,
+    )
 
 
 @functools.cache
 def _load(arch: str, folder: Path) -> Machine:
-    """The machine of a bare gfx name; raises as `load` does. Each machine is read once."""
-    # Checked against the list of files, so that a name with a path in it opens nothing.
-    if arch not in names(folder):
-        near = _nearest(arch, names(folder), 3)
-        hint = f"did you mean {', '.join(near)}?" if near else "see kinspect arch list"
-        raise KinspectError(f"unknown target '{arch}'", hint)
+    """The machine of one of `names`; raises as `load` does. Each machine is read once."""
     description = _describe(arch, folder, ())
     hints = typing.get_type_hints(Machine)
     keys = [name for name in Machine.__struct_fields__ if name not in _IDENTITY]

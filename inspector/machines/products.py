@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ import msgspec
 from msgspec import Struct
 
 from ..base.documents import own_yaml
+from ..base.errors import KinspectError
 from ..model import Machine
-from .loader import base_arch
+from .loader import base_arch, load
 
 _FILE = Path(__file__).with_name("products.yaml")
+_VENDOR = re.compile(r"^(?:amd)?(?:instinct|radeonpro|radeon)?(?:rx)?")
+"""What people may leave out of a product's name, as its blanks and capitals."""
 
 
 class Product(Struct, frozen=True):
@@ -36,6 +40,36 @@ class Product(Struct, frozen=True):
     source: str
     l3_bytes: int | None = None
 
+    @property
+    def typed(self) -> str:
+        """The name as it is easily typed: `rx7900xtx`."""
+        return _letters(self.name)
+
+
+def product_named(name: str) -> Product | None:
+    """The product that a person names: "mi300x", "RX 7900 XTX", "Radeon RX 7900 XTX", "7900xtx"."""
+    return _products_by_name().get(_bare(name))
+
+
+def targets_named(names: Iterable[str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The gfx names of targets that are named by gfx name or product, and target -> product.
+
+    Raises:
+        KinspectError: an unknown name, or two products of one target.
+    """
+    products: dict[str, str] = {}
+    archs: dict[str, None] = {}
+    for name in names:
+        arch = load(name).arch
+        archs[arch] = None
+        product = product_named(name)
+        if product is not None and products.setdefault(arch, product.name) != product.name:
+            raise KinspectError(
+                f"{products[arch]} and {product.name} are both {arch}, whose code is the same",
+                "name the one to time for",
+            )
+    return tuple(archs), products
+
 
 def find_product(
     name: str | None, arch: str | None = None, cus: int | None = None
@@ -50,9 +84,12 @@ def find_product(
     Returns:
         None where it cannot be told.
     """
-    for pattern, product in _products():
-        if name is not None and pattern.search(name):
-            return product
+    if name is not None:
+        if (named := product_named(name)) is not None:
+            return named
+        for pattern, product in _products():
+            if pattern.search(name):
+                return product
     if arch is None:
         return None
     matches = [
@@ -78,6 +115,19 @@ def all_products() -> tuple[Product, ...]:
 
 msgspec.json.Decoder(Product)
 """Two threads that are the first to convert to a Struct end the process (msgspec 0.22)."""
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _bare(name: str) -> str:
+    return _VENDOR.sub("", _letters(name))
+
+
+@functools.cache
+def _products_by_name() -> Mapping[str, Product]:
+    return {_bare(product.name): product for product in all_products()}
 
 
 @functools.cache

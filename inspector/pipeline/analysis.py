@@ -16,6 +16,7 @@ from .. import machines
 from ..base import limits, named_files
 from ..base.errors import KinspectError
 from ..base.version import VERSION
+from ..capture.kernel_patterns import choosing, matches
 from ..isa.asm.includes import Includes, includes_beside
 from ..isa.assembly import parse_text
 from ..isa.mnemonics import CLASSES
@@ -39,7 +40,7 @@ from ..model import (
 from .analysis_options import AnalysisOptions
 from .context import Context
 from .launch_facts import launch_facts
-from .naming import kernel_id, matches_all
+from .naming import kernel_id
 
 ANALYSIS_VERSION = 47
 """Raised whenever a figure of an unchanged input would change."""
@@ -247,13 +248,14 @@ def _chosen_functions(program: Program, context: Context) -> tuple[Function, ...
     functions = program.kernels or tuple(f for f in program.functions if f.instructions)
     if not functions:
         raise KinspectError(f"{context.path}: no kernel in it", "pass a file with AMDGCN code")
-    chosen = tuple(
-        f for f in functions if matches_all(context.patterns, (f.name, f.symbol or f.name))
-    )
+    chosen = tuple(f for f in functions if matches(context.patterns, (f.name, f.symbol or f.name)))
     if not chosen:
-        names = ", ".join(sorted(f.name for f in functions)[:8])
-        patterns = " and ".join(context.patterns)
-        raise KinspectError(f"{context.path}: no kernel named {patterns}", f"it has {names}")
+        names = sorted(f.name for f in functions)
+        message = f"{context.path}: no kernel named {' and '.join(context.patterns)}"
+        hint = f"it has {', '.join(names[:8])}"
+        if Path(context.path).is_file():
+            hint += f": {choosing(context.path, context.patterns, names)}"
+        raise KinspectError(message, hint)
     return chosen
 
 

@@ -24,7 +24,9 @@ class TimeOptions(Struct, frozen=True):
     """How a launch is timed.
 
     Args:
-        gpu: the product as a driver names it; None for the one that the target's file describes.
+        gpu: the product as a driver names it; None for that of `products`.
+        products: target -> the product by which --arch names it; of the others it is the one that
+            the target's file describes.
         clock_mhz: None for the product's.
         savings: whether it is worked out what would save how much.
         arguments: what a launch of a file of code passes, as `kinspect emulate` takes it.
@@ -36,6 +38,7 @@ class TimeOptions(Struct, frozen=True):
     """
 
     gpu: str | None = None
+    products: Mapping[str, str] = {}
     clock_mhz: float | None = None
     savings: bool = False
     arguments: str | None = None

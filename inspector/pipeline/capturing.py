@@ -13,6 +13,7 @@ from .. import machines
 from ..base import limits, named_files
 from ..base.errors import KinspectError, unforeseen
 from ..base.status import doing
+from ..capture.kernel_patterns import choosing, select_cases
 from ..capture.options import CaptureOptions, CapturePlan
 from ..capture.records import CapturedVariant, CaptureEnd
 from ..capture.script import GENERATED, capture_file, mode_of
@@ -178,7 +179,7 @@ def _chosen(
     items: Iterator[CapturedVariant | CaptureEnd], patterns: Sequence[str], target: Target
 ) -> Iterator[CapturedVariant | CaptureEnd]:
     """Yields the items that match; if a pattern names a case, only once all labels are known."""
-    by_label = any("[" in pattern for pattern in patterns)
+    by_label = select_cases(patterns)
     captures: list[Variant] = []
     for item in items:
         if isinstance(item, CapturedVariant):
@@ -201,7 +202,8 @@ def _chosen(
             names = [label_of(v) for v in item.variants]
             listed = ", ".join(names[:_MOST_NAMED]) + (", …" if len(names) > _MOST_NAMED else "")
             message = f"no kernel matches {' and '.join(map(repr, patterns))}"
-            no_match = KinspectError(message, f"there is {listed}")
+            command = choosing(str(target.path), patterns, names)
+            no_match = KinspectError(message, f"there is {listed}: {command}")
             errors = (*errors, target_record(target, "capture", no_match))
         yield from (CapturedVariant(raw) for raw, _ in pairs)
         yield replace(item, variants=matching, errors=errors)
@@ -224,7 +226,9 @@ def _of_ttir(target: Target, archs: Sequence[str], patterns: Sequence[str]) -> l
     matching = [v for v in variants if matches(patterns, v.kernel, v)]
     if not matching:
         words = " and ".join(patterns)
-        raise KinspectError(f"no kernel matches {words}", f"it has {variants[0].kernel}")
+        command = choosing(str(target.path), patterns, [variants[0].kernel])
+        hint = f"it has {variants[0].kernel}: {command}"
+        raise KinspectError(f"no kernel matches {words}", hint)
     return matching
 
 

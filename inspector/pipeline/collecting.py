@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import machines
 from ..base import limits, named_files
 from ..base.blas_threads import no_blas_threads
 from ..base.errors import KinspectError, unforeseen
@@ -105,8 +104,6 @@ def transformed_reports(
         executor: as for `analyze`.
         artifacts: the kinds that `transform` needs of an archive; None: all.
     """
-    for arch in request.archs:
-        machines.load(arch)  # an unknown target is an error before anything is compiled
     targets = resolve_all(request.targets, request.archs)
     if request.reads_only:
         targets = only_of(

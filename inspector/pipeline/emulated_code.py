@@ -17,6 +17,7 @@ from ..base.errors import KinspectError
 from ..base.interrupting import data_bytes, memory_limit
 from ..base.named_files import allow_target, file_bytes
 from ..base.status import doing
+from ..capture.kernel_patterns import matches
 from ..capture.targets import CODE_OBJECT
 from ..emulator.grid import Launch
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
@@ -257,14 +258,15 @@ def _kernel_of(request: CodeLaunch) -> tuple[Program, Function, Constants]:
     names = [function.name for function in program.kernels]
     if request.kernel is None and len(names) == 1:
         return program, program.kernels[0], constants
-    for function in program.kernels:
-        if function.name == request.kernel:
-            return program, function, constants
+    chosen = [f for f in program.kernels if matches((request.kernel or "",), (f.name,))]
+    if len(chosen) == 1:
+        return program, chosen[0], constants
     if not names:
         raise KinspectError(
             f"{request.path}: it has no kernel", "a kernel needs an .amdhsa_kernel or its metadata"
         )
-    problem = f"no kernel {request.kernel}" if request.kernel else "more than one kernel"
+    is_wrong = request.kernel and not chosen
+    problem = f"no kernel {request.kernel}" if is_wrong else "more than one kernel"
     raise KinspectError(f"{request.path}: {problem}", f"choose with --kernel: {', '.join(names)}")
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from .. import machines
 from ..base.errors import KinspectError
 from ..base.named_files import file_text
 from ..capture.resolving import resolve_all
@@ -50,8 +49,6 @@ def reproducer_of(request: Request) -> Reproducer:
     Raises:
         KinspectError: there is none, or more than one; or nothing can be compiled at all.
     """
-    for arch in request.archs:
-        machines.load(arch)
     errors: list[ErrorRecord] = []
     targets = resolve_all(request.targets, request.archs)
     if all(target.kind not in COMPILED for target in targets):

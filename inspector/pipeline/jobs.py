@@ -24,6 +24,7 @@ from ..base.status import doing
 from ..capture.options import CaptureOptions
 from ..capture.sweep_axes import Axis
 from ..capture.targets import Target
+from ..machines.products import targets_named
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
 from .analysis_options import AnalysisOptions, TimeOptions
@@ -89,7 +90,7 @@ def request_for(
 
     Args:
         targets: as of `Request`, like all that is not said here.
-        archs: each counts once.
+        archs: gfx names, or products, by which they are timed as well.
         kernel: as of `Request`.
         python: None for the interpreter that runs this.
         jobs: None for one process a processor.
@@ -99,12 +100,14 @@ def request_for(
         capture: how scripts are run; arguments of launches are kept if `analysis` executes some.
         analysis: None for all that can be known without executing a kernel.
         point: as of `Request`.
+
+    Raises:
+        KinspectError: an unknown arch, or two products of one.
     """
     analysis = analysis or AnalysisOptions()
     arguments = analysis.needs_arguments
-    return Request(
+    request = Request(
         targets=tuple(os.fspath(target) for target in targets),
-        archs=tuple(dict.fromkeys(archs)),
         kernel=kernel,
         python=python or sys.executable,
         jobs=jobs or os.cpu_count() or 1,
@@ -115,6 +118,17 @@ def request_for(
         analysis=analysis,
         point=point,
     )
+    return with_archs(request, archs)
+
+
+def with_archs(request: Request, archs: Iterable[str]) -> Request:
+    """A request for other targets, named as for `request_for`."""
+    targets, products = targets_named(archs)
+    time = request.analysis.time
+    if time is None:
+        return replace(request, archs=targets)
+    time = replace(time, products=products)
+    return replace(request, archs=targets, analysis=replace(request.analysis, time=time))
 
 
 def executing(analysis: AnalysisOptions | None = None) -> AnalysisOptions:

@@ -23,6 +23,7 @@ from ..lint.rule import Pack, Rule
 from ..lint.schema import DEFAULT_PACK, bundled_folder, bundled_packs, load_packs
 from ..lint.selection import PREVIEW, Words, chosen, union
 from ..lint.settings import KernelSettings, Settings
+from ..machines.products import product_named
 from ..metrics import times
 from ..metrics.kernel import Asked
 from ..model import KernelReport
@@ -73,14 +74,14 @@ class Override(Struct, frozen=True):
     def matches(self, kernel: KernelReport) -> bool:
         """Tells whether it applies to a kernel."""
         settings = self.settings
-        if settings.arch is not None and not fnmatchcase(kernel.arch or "", settings.arch):
-            return False
+        if settings.arch is not None:
+            product = product_named(settings.arch)
+            pattern = product.arch if product is not None else settings.arch
+            if not fnmatchcase(kernel.arch or "", pattern):
+                return False
         if settings.file is not None and not self._in_file(kernel, settings.file):
             return False
-        case = kernel.variant.case if kernel.variant is not None else None
-        return matches((settings.match,), kernel.name, kernel.variant) or (
-            case is not None and fnmatchcase(case, settings.match)
-        )
+        return matches((settings.match,), kernel.name, kernel.variant)
 
     def _in_file(self, kernel: KernelReport, pattern: str) -> bool:
         files = [kernel.id.partition("::")[0]]

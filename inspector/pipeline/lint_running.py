@@ -15,7 +15,7 @@ from ..model import KernelReport
 from .analysis_options import RESIDENT, AnalysisOptions
 from .collecting import transformed_reports
 from .events import Failed
-from .jobs import Request, beside, timing
+from .jobs import Request, beside, timing, with_archs
 from .lint_plan import LintPlan
 from .linting import LintEvent
 from .reading import READ, Transformed
@@ -66,7 +66,7 @@ def judged_events(
         return
     # Each group of adjacent compiled or saved targets, in the order of the command line.
     for number, (compiled, targets) in enumerate(groupby(request.targets, _is_compiled)):
-        part = replace(request, targets=tuple(targets), archs=archs if compiled else ())
+        part = with_archs(replace(request, targets=tuple(targets)), archs if compiled else ())
         for event in transformed_reports(part, judge, artifacts=_ARTIFACTS):
             if isinstance(event, Transformed | Failed):
                 index, number_in_target = event.order

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
+from ..capture import kernel_patterns
 from ..model import KernelReport, SourceLoc, Variant
 
 
@@ -73,13 +73,4 @@ def matches(patterns: Sequence[str], name: str, variant: Variant | None) -> bool
         names += [n for n in (variant.qualname, variant.case) if n]
         if variant.case:
             names.append(label_of(variant))
-    return matches_all(patterns, names)
-
-
-def matches_all(patterns: Sequence[str], names: Sequence[str]) -> bool:
-    """Tells whether each of `patterns` matches one of `names`.
-
-    `*` and `?` are wildcards; brackets are literal: `co*[case]` names a case.
-    """
-    globs = [pattern.replace("[", "[[]") for pattern in patterns]
-    return all(any(fnmatchcase(name, pattern) for name in names) for pattern in globs)
+    return kernel_patterns.matches(patterns, names)

@@ -8,7 +8,6 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from .. import machines
 from ..base import limits
 from ..model.recording import KernelProfile, Profile, Recording
 from ..profile import join, kernel_profiles, reading
@@ -51,8 +50,6 @@ def profile_of(path: Path, options: Options, collect: Collect) -> Profile:
 
 def _profile(recording: Recording, options: Options, collect: Collect) -> Profile:
     """Groups a recording's dispatches and joins them to static reports."""
-    if options.arch is not None:
-        machines.load(options.arch)
     with limits.reading(recording.path, reading.size_of(Path(recording.path))):
         recorded = kernel_profiles.analyse(
             recording,
@@ -89,7 +86,7 @@ def _as_recorded(
     if time is None:
         return request
     products = {agent.product for agent in recording.agents if agent.kind == "gpu"}
-    if time.gpu is None and len(products) == 1:
+    if time.gpu is None and not time.products and len(products) == 1:
         time = replace(time, gpu=products.pop())
     overrides = request.overrides
     shape = kernels[0].shape if len(kernels) == 1 else None

@@ -15,6 +15,7 @@ from ..base.documents import json_value
 from ..base.errors import KinspectError, unforeseen
 from ..base.named_files import file_bytes, file_text, named_text, own_cache
 from ..base.status import doing
+from ..capture.kernel_patterns import choosing
 from ..capture.targets import Target, triton_metadata
 from ..isa.asm.includes import no_includes
 from ..metrics.catalogue import fits
@@ -25,7 +26,7 @@ from .error_records import target_record
 from .events import Failed
 from .inputs import MOST_TEXT_BYTES, read_text
 from .jobs import Request, patterns_of
-from .naming import matches
+from .naming import label_of, matches
 
 if TYPE_CHECKING:
     from ..report.json_read import SavedReport
@@ -135,7 +136,11 @@ def _saved(index: int, target: Target, work: Work) -> Iterator[Transformed | Fai
             yield Transformed((index, number), work.transform(current))
             number += 1
     if not number and not report.errors:
-        raise KinspectError("it holds nothing of what was asked for", "see it without --kernel")
+        names = [label_of(k.variant) if k.variant is not None else k.name for k in report.kernels()]
+        hint = "see it without --kernel and --arch"
+        if patterns and names:
+            hint = f"it has {', '.join(names[:8])}: {choosing(str(target.path), patterns, names)}"
+        raise KinspectError("it holds nothing of what was asked for", hint)
 
 
 def requested_kernels(

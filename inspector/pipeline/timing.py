@@ -333,7 +333,7 @@ def _device(machine: Machine, options: TimeOptions) -> Device:
             f"--gpu {options.gpu}: it is no known product of {machine.arch}",
             f"there is {known}" if known else "leave it out",
         )
-    device = device_of(machine, options.gpu)
+    device = device_of(machine, options.gpu or options.products.get(machine.arch))
     if rates_of(machine.arch) is None or device is None:
         raise KinspectError(
             f"the rates of {machine.arch} are not known to the timing model",

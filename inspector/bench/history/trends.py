@@ -12,6 +12,7 @@ from ...base.errors import KinspectError
 from ...explain.plot import Chart, Series, Tick
 from ...lint.catalogue import nearest
 from ...lint.ranking import SEVERITIES
+from ...machines.products import find_product, product_named
 from .analyses import FINDINGS, AnalysedKernel, Sighting, value_of
 from .store import History, Run, StoredCase
 
@@ -110,7 +111,7 @@ def _compiled(sightings: Sequence[Sighting], metric: str, query: ChartRequest) -
     matching = [
         sighting
         for sighting in sightings
-        if _matches(sighting.kernel.arch, query.arch) and _matches(sighting.kernel.case, query.case)
+        if _is_on(sighting.kernel.arch, query.arch) and _matches(sighting.kernel.case, query.case)
     ]
     names = _names([sighting.kernel for sighting in matching])
     return [
@@ -167,7 +168,7 @@ def _measured(
             getattr(case, metric),
         )
         for run, case in measured
-        if _matches(run.device, query.arch) and _matches(case.name, query.case)
+        if _is_on(run.device, query.arch) and _matches(case.name, query.case)
     ]
 
 
@@ -178,6 +179,14 @@ def _minute(date: str) -> str:
 
 def _matches(text: str | None, pattern: str | None) -> bool:
     return pattern is None or (text is not None and fnmatchcase(text, pattern))
+
+
+def _is_on(name: str | None, pattern: str | None) -> bool:
+    """Whether a target or device is that which a pattern or a product's name asks for."""
+    product = product_named(pattern) if pattern is not None else None
+    if product is None:
+        return _matches(name, pattern)
+    return name == product.arch or (name is not None and find_product(name) == product)
 
 
 def _nothing(

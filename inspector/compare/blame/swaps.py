@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ... import machines
 from ...base.errors import KinspectError
 from ...base.named_files import file_text
 from ...capture.resolving import resolve
@@ -51,8 +50,6 @@ def blame(request: Request, tritons: tuple[str, str], metric: str | None = None)
         KinspectError: an unknown Triton, a target that is not one kernel's source, a kernel that a
             build does not compile, or a metric that the kernel does not have.
     """
-    for arch in request.archs:
-        machines.load(arch)
     targets = resolve(request.targets[0])
     if len(targets) != 1 or targets[0].kind not in COMPILED:
         raise KinspectError(f"{request.targets[0]}: not one compilable file", "pass a .py file")

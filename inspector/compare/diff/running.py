@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ... import machines
 from ...base.errors import KinspectError
 from ...capture.resolving import resolve_all
 from ...capture.sweep_axes import Axis, Value, axes_of, refused_name, unresolved_names
@@ -80,8 +79,6 @@ def diff_options(
     Raises:
         KinspectError: a target that is compiled already, or an option that the front end reads.
     """
-    for arch in request.archs:
-        machines.load(arch)
     targets = only_of(
         resolve_all(request.targets, request.archs),
         COMPILED,

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ... import machines
 from ...base.errors import KinspectError
 from ...capture.records import CapturedVariant
 from ...capture.resolving import resolve_all
@@ -149,8 +148,6 @@ def sweep(
         )
     if count(request.axes) > request.most_points:
         raise _too_many(f"{count(request.axes)} points per kernel and target", request)
-    for arch in request.run.archs:
-        machines.load(arch)  # an unknown target is an error before anything is compiled
     targets = only_of(
         resolve_all(request.run.targets),
         COMPILED,

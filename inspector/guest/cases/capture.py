@@ -108,7 +108,7 @@ def _selected(
     selection = Selection(request.get("patterns", ()), kernels.qualnames)
     selected = selection.selected(raw_cases)
     if not selected:
-        raise CaseError(*selection.unmatched(raw_cases))
+        raise CaseError(*selection.unmatched(raw_cases, request["path"], request.get("home")))
     return selected
 
 

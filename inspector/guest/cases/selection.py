@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
+from ..kernel_patterns import choosing, matches
 from .case import Case, did_you_mean
 
 MAX_LISTED = 8
@@ -16,8 +16,8 @@ class Selection:
     """Selects the cases that match all patterns.
 
     Args:
-        patterns: fnmatch patterns of a kernel's name or qualified name, of a case's name, or of
-            `kernel[case]`, whose brackets are literal; without any, all cases are selected.
+        patterns: of a kernel's name or qualified name, of a case's name, or of `kernel[case]`;
+            without any, all cases are selected.
         qualnames: kernel -> qualified name of its function.
     """
 
@@ -27,39 +27,26 @@ class Selection:
 
     def selected(self, raw_cases: Sequence[Any]) -> list[tuple[int, Any]]:
         """Index and value of the selected entries of `KINSPECT_CASES`, valid or not."""
-        indices = set(range(len(raw_cases)))
-        for pattern in self.patterns:
-            indices &= self._matching(raw_cases, pattern)
-        return [(index, raw_cases[index]) for index in sorted(indices)]
+        return [
+            (index, raw)
+            for index, raw in enumerate(raw_cases)
+            if matches(self.patterns, self._names(*identity(raw)))
+        ]
 
-    def _matching(self, raw_cases: Sequence[Any], pattern: str) -> set[int]:
-        """Indices of the entries that match one pattern."""
-        identities = list(enumerate(map(identity, raw_cases)))
-        # fnmatch takes [case] for a set of characters; the literal reading comes first.
-        literal = pattern.replace("[", "[[]")
-        by_label = {n for n, pair in identities if fnmatchcase(label(*pair) or "", literal)}
-        if by_label and literal != pattern:
-            return by_label
-        return {
-            n
-            for n, (kernel, case) in identities
-            if any(
-                name is not None and _matches(name, pattern)
-                for name in (kernel, case, self._qualnames.get(kernel or ""))
-            )
-        }
+    def _names(self, kernel: str | None, case: str | None) -> list[str]:
+        names = (kernel, case, self._qualnames.get(kernel or ""), label(kernel, case))
+        return [name for name in names if name is not None]
 
-    def unmatched(self, raw_cases: Sequence[Any]) -> tuple[str, str]:
-        """Message and hint for patterns that no case matches."""
+    def unmatched(self, raw_cases: Sequence[Any], file: str, home: str | None) -> tuple[str, str]:
+        """Message and hint for patterns that no case of a file matches."""
         identities = [identity(raw) for raw in raw_cases]
         labels = [text for text in (label(*pair) for pair in identities) if text is not None]
-        hint = f"there is {listed(labels)}" if labels else "add cases to KINSPECT_CASES"
+        hint = "add cases to KINSPECT_CASES"
+        if labels:
+            hint = f"there is {listed(labels)}: {choosing(file, home, self.patterns, labels)}"
         for kernel, qualname in self._qualnames.items():
             stated = any(kernel == pair[0] for pair in identities)
-            names = (kernel, qualname)
-            if not stated and all(
-                any(_matches(n, pattern) for n in names) for pattern in self.patterns
-            ):
+            if not stated and matches(self.patterns, (kernel, qualname)):
                 return f"kernel {kernel!r} has no case in KINSPECT_CASES", hint
         choices = [
             *self._qualnames,
@@ -105,7 +92,3 @@ def listed(texts: Iterable[str], separator: str = ", ") -> str:
     texts = list(dict.fromkeys(texts))
     ellipsis = ["…"] if len(texts) > MAX_LISTED else []
     return separator.join([*texts[:MAX_LISTED], *ellipsis])
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return name == pattern or fnmatchcase(name, pattern)

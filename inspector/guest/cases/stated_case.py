@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from ..frontend import TritonKernels
+from ..kernel_patterns import matches, names_only
 from .case import CaseError, did_you_mean
 
 NAME = "stated"
@@ -58,7 +58,7 @@ def typed_case(
 def _selected_kernel(kernels: TritonKernels, patterns: Sequence[str]) -> str:
     """The name of the only kernel that matches all patterns."""
     names = kernels.defined_here or list(kernels.by_name)
-    selected = [n for n in names if all(fnmatchcase(n, w) or n == w for w in patterns)]
+    selected = [name for name in names if matches(names_only(patterns), [name])]
     if len(selected) == 1:
         return selected[0]
     if not names:

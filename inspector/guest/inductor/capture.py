@@ -8,11 +8,11 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, parameters, plain
+from ..kernel_patterns import choosing, matches, names_only
 from ..lowering import UnknownOptionError, target
 from ..parsed.guard import check_type
 from ..parsed.refusals import RefusedError
@@ -85,9 +85,10 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
     for unread in (source for source in sources if isinstance(source, SourceError)):
         emit(error("capture", unread.message, unread.hint))
     if kernels and not selected:
-        names = ", ".join(dict.fromkeys(k.name for k in kernels))
-        patterns = " and ".join(request["patterns"])
-        emit(error("capture", f"{path}: no kernel matches {patterns}", f"it has {names}"))
+        names, patterns = [*dict.fromkeys(k.name for k in kernels)], request["patterns"]
+        hint = choosing(path, request.get("home"), patterns, names)
+        message = f"{path}: no kernel matches {' and '.join(patterns)}"
+        emit(error("capture", message, f"it has {', '.join(names)}: {hint}"))
         return
     launches = launches_of(tree)
     file_capture = _FileCapture(path, request, emit)
@@ -325,16 +326,9 @@ def _definition(kernel: KernelSource) -> ast.FunctionDef:
 
 
 def _selected(kernels: Sequence[KernelSource], patterns: Sequence[str]) -> list[KernelSource]:
-    """The kernels whose names match every pattern; the host matches the label of `name[label]`."""
-    names = [pattern.partition("[")[0] for pattern in patterns]
-    return [
-        kernel
-        for kernel in kernels
-        if all(
-            any(fnmatchcase(n, pattern) for n in (kernel.name, kernel.function))
-            for pattern in names
-        )
-    ]
+    """The kernels whose names match every pattern; the host selects among their cases."""
+    names = names_only(patterns)
+    return [kernel for kernel in kernels if matches(names, (kernel.name, kernel.function))]
 
 
 def _empty(path: str, text: str) -> dict[str, Any]:

@@ -51,14 +51,14 @@ def _known_ending(failure: BaseException, progress: str) -> tuple[str, str] | No
     """Message and hint for an exception with a remedy of its own; None for any other."""
     if isinstance(failure, SystemExit):
         message = f"the script ended itself{progress}: sys.exit({failure.code!r})"
-        hint = "give it the arguments it wants after --, e.g. `kinspect analyze script.py -- ARGS`"
+        hint = "give it the arguments that it wants after --, as `kinspect analyze x.py -- ARGS`"
         return message, hint
     if isinstance(failure, ImportError):
         missing = missing_module(failure) or failure.name or ""
         name = missing.partition(".")[0] if is_module(missing) else ""
         hint = install_hint(failure, name or "package")
         if name and name not in PROTECTED:
-            hint += f", or let a stand-in take its place: --stub {name}"
+            hint = f"let a stand-in take its place (--stub {name}), or {hint}"
         return f"{type(failure).__name__}{progress}: {failure}", hint
     if isinstance(failure, EOFError):
         hint = "there is no stdin here: give it what it asks for as arguments, after --"

@@ -70,18 +70,66 @@ def calls_that_launch(tree: ast.Module, kernels: Collection[str]) -> dict[str, s
     return {n: calls[n] for n in sorted(outer, key=lambda n: n.startswith("_"))}
 
 
-def stated_arguments(tree: ast.Module, kernels: Collection[str]) -> tuple[str, str, list[str]]:
-    """The last kernel of a file that no other kernel calls.
+def device_functions(tree: ast.Module, kernels: Collection[str]) -> set[str]:
+    """Those of a file's `@triton.jit` functions that are no kernels.
 
-    Returns:
-        Its name, the names of its arguments, as text, and those of its constexprs.
+    Others of them call these, or they return a value.
     """
     nodes = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name in kernels]
-    called = {name for node in nodes for name in _names(node)}
-    kernel = [node for node in nodes if node.name not in called][-1]
+    called = {
+        inner.id
+        for node in nodes
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Name) and inner.id != node.name
+    }
+    return {n.name for n in nodes if n.name in called or any(map(_returns, ast.walk(n)))}
+
+
+def _returns(node: ast.AST) -> bool:
+    return isinstance(node, ast.Return) and node.value is not None
+
+
+def stated_arguments(tree: ast.Module, kernels: Collection[str]) -> tuple[str, str, str]:
+    """The last kernel of a file.
+
+    Returns:
+        Its name, the names of its arguments, as text, and a --signature that may fit.
+    """
+    nodes = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name in kernels]
+    kernel = [node for node in nodes if node.name not in device_functions(tree, kernels)][-1]
     parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
-    constant = [p.arg for p in parameters if p.annotation and "constexpr" in _names(p.annotation)]
-    return kernel.name, ", ".join(p.arg for p in parameters if p.arg not in constant), constant
+    pointers = _pointers(kernel)
+    texts = []
+    for parameter in parameters:
+        if parameter.annotation and "constexpr" in _names(parameter.annotation):
+            texts.append("64")
+        else:
+            texts.append("*fp16:16" if parameter.arg in pointers else "i32")
+    return kernel.name, ", ".join(p.arg for p in parameters), ", ".join(texts)
+
+
+def _pointers(kernel: ast.FunctionDef) -> set[str]:
+    """The names in a kernel that are loaded from or stored to, and those that these begin with."""
+    found: set[str] = set()
+    origins: dict[str, set[str]] = {}
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Attribute):
+            if re.match(r"load|store|atomic_|make_", node.func.attr):
+                found.add(_first_name(node.args[0]))
+        elif isinstance(node, ast.Assign):
+            origins.setdefault(_first_name(node.targets[0]), set()).add(_first_name(node.value))
+    while added := {name for n in found for name in origins.get(n, ())} - found:
+        found |= added
+    return found
+
+
+def _first_name(node: ast.AST) -> str:
+    """The leftmost name of a sum or call, as that of `x + row * stride`; empty without one."""
+    while isinstance(node, (ast.BinOp, ast.Subscript)):
+        node = node.left if isinstance(node, ast.BinOp) else node.value
+    if isinstance(node, ast.Call) and node.args:
+        return _first_name(node.args[0])
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 class Runner(NamedTuple):

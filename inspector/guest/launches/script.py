@@ -15,12 +15,18 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
+from ..kernel_patterns import choosing, command
 from ..loading import as_main, import_file, make_imports_work
 from ..records import Emit, error, one_line
 from ..syntax import parse
 from .endings import user_line
 from .kernel_filter import KernelFilter
-from .launching_code import calls_that_launch, files_that_launch, stated_arguments
+from .launching_code import (
+    calls_that_launch,
+    device_functions,
+    files_that_launch,
+    stated_arguments,
+)
 from .project import Project
 from .request import ScriptRequest
 from .tests import is_test_file, run_tests
@@ -114,57 +120,67 @@ class Script:
     ) -> dict[str, Any]:
         """The error of a file that launched no kernel, or none that a pattern selects."""
         path = self._project.path
-        launched = ", ".join(other_kernels)
+        home, launched = self._request.home, list(other_kernels)
         if launched:
             selection = " and ".join(map(repr, patterns))
             message = f"{path}: no kernel it launches matches {selection}"
-            return error("capture", message, f"it launches {launched}")
+            hint = f"it launches {_shortened(launched)}: {choosing(path, home, patterns, launched)}"
+            return error("capture", message, hint, ran_well=True)
         names = self._defined_kernels()
         if not names:
             message = f"{path} neither launches nor defines a @triton.jit kernel"
-            return error("capture", message, "name the file that launches the kernels")
+            hint = "name the file that launches the kernels; what can be named says"
+            hint += " `kinspect analyze --help`"
+            return error("capture", message, hint, ran_well=True)
+        kernels = [name for name in names if name not in self._device_functions(path, names)]
+        if not kernels:
+            message = f"{path} has no kernel, only what kernels call: {_shortened(names)}"
+            hint = "name a file that launches a kernel; what can be named says"
+            hint += " `kinspect analyze --help`"
+            return error("capture", message, hint, ran_well=True)
+        message = f"{path} launched nothing; it defines {_shortened(kernels)}"
         hint = (
-            f"{self._suggestion(path, names)}; or give the script arguments after --; or state what"
-            " to compile as KINSPECT_CASES in the file"
+            "give the script arguments after --; or state cases as KINSPECT_CASES; or"
+            f" {self._suggestion(path, kernels)}"
         )
-        return error("capture", f"{path} launched nothing; it defines {_shortened(names)}", hint)
+        return error("capture", message, hint, ran_well=True)
+
+    def _device_functions(self, path: str, names: Sequence[str]) -> set[str]:
+        try:
+            with open(path, "rb") as stream:
+                return device_functions(parse(stream.read(), path), names)
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            return set()
 
     def _suggestion(self, path: str, kernels: Sequence[str]) -> str:
         """Commands: a file that launches the kernels, a call, or the types of the arguments."""
-        home = os.path.join(os.path.abspath(self._request.home), "")
-
-        def command(file: str, *options: str) -> str:
-            shown = shlex.quote(file.removeprefix(home))
-            return " ".join((f"kinspect analyze {shown}", *options))
-
+        home = self._request.home
         try:
             with open(path, "rb") as stream:
                 tree = parse(stream.read(), path)
             calls = calls_that_launch(tree, kernels)
-            kernel, arguments, constexprs = stated_arguments(tree, kernels)
+            kernel, arguments, signature = stated_arguments(tree, kernels)
             files = files_that_launch(path, {*calls, *kernels})
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError, IndexError):
-            return "say what to call: " + command(path, "--call", "'function(T(1024, 1024))'")
-        ways = [
-            f"it is launched by {runner.by.removeprefix(home)}, which a file calls: "
-            f"{command(runner.file)}"
-            if runner.by is not None
-            else f"a file that uses it: {command(runner.file)}"
-            for runner in files[:MAX_FILES]
-        ]
+            return "name a file that launches them"
+        ways = []
         if calls:
             named = [*calls.values()][:MAX_CALLS]
             others = f" (or {', '.join(named[1:])})" if named[1:] else ""
             ways.append(
                 f"say what to call{others}, T(2, 1024, 64, dtype='bf16') being a tensor: "
-                f"{command(path, '--call', shlex.quote(named[0]))}"
+                f"{command(path, home, '--call', shlex.quote(named[0]))}"
             )
-        elif not ways:
-            options = ["--signature", "'*fp16:16, ...'", *(f"-D {n}=..." for n in constexprs)]
+        if not files:
+            options = ("--signature", shlex.quote(signature))
             ways.append(
-                f"state the types of {arguments or 'its arguments'}: "
-                f"{command(f'{path}::{kernel}', *options)}"
+                f"state types and values of {arguments}, with yours in place of these: "
+                f"{command(f'{path}::{kernel}', home, *options)}"
             )
+        for runner in reversed(files[:MAX_FILES]):  # the likeliest last: it is a line of its own
+            by = runner.by and os.path.relpath(runner.by, home)
+            way = f"it is launched by {by}, which a file calls" if by else "a file that uses it"
+            ways.append(f"{way}: {command(runner.file, home)}")
         return "; or ".join(ways)
 
     def _run(self) -> None:

@@ -13,12 +13,13 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, plain
+from ..kernel_patterns import choosing
 from ..launches.kernel_filter import KernelFilter
 from ..lowering import target
 from ..parsed.guard import check_type
@@ -63,7 +64,7 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
         return
     if not trace.is_complete:
         emit(note(f"{path}: the trace does not come to its end: what stands before is replayed"))
-    selected = _selected(trace, path, request.get("patterns") or (), emit)
+    selected = _selected(trace, path, request, emit)
     if not selected:
         return
     device = (request.get("devices") or {}).get(archs[0]) or {"arch": archs[0]}
@@ -89,9 +90,10 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
 
 
 def _selected(
-    trace: TraceRecords, path: str, patterns: Sequence[str], emit: Emit
+    trace: TraceRecords, path: str, request: Mapping[str, Any], emit: Emit
 ) -> list[dict[str, Any]]:
     """The specialisations of a trace that the patterns select; an error if there are none."""
+    patterns = request.get("patterns") or ()
     kernel_filter = KernelFilter(patterns)
     selected = [
         spec
@@ -100,7 +102,9 @@ def _selected(
     ]
     if not selected:
         names = sorted({kernel_name(spec) for spec in trace.specializations})
-        hint = f"its kernels are: {', '.join(names) or 'none'}"
+        hint = f"its kernels are {', '.join(names) or 'none'}"
+        if names:
+            hint += f": {choosing(path, request.get('home'), patterns, names)}"
         emit(error("capture", f"{path}: no kernel of this trace was asked for", hint))
     return selected
 

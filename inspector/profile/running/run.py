@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from ... import machines
 from ...base.errors import KinspectError
 from ...base.version import VERSION
-from ...machines.loader import base_arch
 from . import counter_sets, installed, launch, manifest, passes, versions
 from .commands import Att, Measurements, PlannedPass
 from .manifest import Manifest, PassRecord
@@ -183,8 +182,7 @@ def lay_out(prepared: Prepared, run: Path) -> ProfilePlan:
 def _arch(request: ProfileRequest, profiler: installed.Profiler) -> str | None:
     """Returns the GPU's arch, as requested or found; None if unknown and not needed."""
     if request.arch is not None:
-        machines.load(request.arch)  # a wrong name is refused before anything runs
-        return base_arch(request.arch)
+        return machines.load(request.arch).arch  # a wrong name is refused before anything runs
     is_needed = bool(request.counters) or request.sampling
     try:
         arch = installed.gpu_arch(profiler)
