@@ -41,7 +41,7 @@ from .context import Context
 from .launch_facts import launch_facts
 from .naming import kernel_id, matches_all
 
-ANALYSIS_VERSION = 46
+ANALYSIS_VERSION = 47
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
 """Lanes' addresses are worked out for the kernels of one file up to this size: 75 µs for each."""
