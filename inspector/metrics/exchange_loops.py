@@ -161,10 +161,11 @@ def compute(subject: Subject) -> Iterator[Metric]:
             is_global = not swap.op.name.startswith("ds_")
             if is_global and _needs_loop(name, arch) and not _is_of_one_lane(subject, swap):
                 emulated.append(swap)
+    emulated.sort(key=lambda swap: swap.index)
     value: dict[str, Scalar] = {
         "loops": loops,
         "emulated": len(emulated),
-        "emulated_at": LineName.of(sorted(emulated, key=lambda swap: swap.index)),
+        "emulated_at": LineName.of(emulated),
     }
     yield Metric(_LOOPS, value, "mapping", "derived")
 

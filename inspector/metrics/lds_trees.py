@@ -113,11 +113,12 @@ def compute(subject: Subject) -> Iterator[Metric]:
         runs = list(_runs(code))
         barriers += sum(map(len, runs))
     firsts = [step.first_write for step in (*loops, *(run[0] for run in runs))]
+    firsts.sort(key=lambda inst: inst.index)
     value: dict[str, Scalar] = {
         "trees": len(firsts),
         "loops": len(loops),
         "barriers": barriers,
-        "at": LineName.of(sorted(firsts, key=lambda inst: inst.index)),
+        "at": LineName.of(firsts),
     }
     yield Metric(_TREES, value, "mapping", "derived")
 

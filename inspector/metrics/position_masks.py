@@ -76,10 +76,11 @@ def _value(
                 if tile not in tiles:
                     tiles.append(tile)
     idle = _idle(subject, tiles)
+    masked = sorted((tile.op for tile in tiles), key=lambda op: op.index)
     return {
         "tiles": len(tiles),
         "instructions": instructions,
-        "at": LineName.of(sorted((tile.op for tile in tiles), key=lambda op: op.index)),
+        "at": LineName.of(masked),
         "split": any(tile.is_split for tile in tiles),
         "idle": idle[0] if idle is not None else None,
         "iterations": idle[1] if idle is not None else None,
