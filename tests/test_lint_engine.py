@@ -11,11 +11,14 @@ from pathlib import Path
 import msgspec.structs
 import pytest
 from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.compare.trials.candidates import loop_of
 from kinspect.inspector.lint.catalogue import Catalogue
 from kinspect.inspector.lint.engine import evaluate, fingerprint
 from kinspect.inspector.lint.schema import Pack, load_pack, parse_pack
 from kinspect.inspector.model import (
+    CodePosition,
     Finding,
+    InstructionTime,
     KernelReport,
     LoopHeader,
     LoopReport,
@@ -35,6 +38,8 @@ CATALOGUE = Catalogue.of(
         MetricSpec("occupancy.next_step", "mapping", "derived", "kernel", ""),
         MetricSpec("count.*", "instructions", "derived", "both", ""),
         MetricSpec("vector_bits.*.min", "bits/lane", "derived", "both", ""),
+        MetricSpec("loads.passes", "mapping", "derived", "kernel", ""),
+        MetricSpec("wide_addresses", "mapping", "derived", "loop", ""),
     ),
     words=("mfma", "valu", "scratch_load", "scratch_store", "global_load"),
 )
@@ -314,7 +319,116 @@ def test_other_kernel_rules_point_at_the_kernel() -> None:
     assert one(evaluate(rules, nowhere)).locations == ()
 
 
+def position(key: str, column: int | None, *lines: int, at: int = 20) -> CodePosition:
+    return CodePosition(key, SourceLoc("k.py", at, column), lines, "v_rcp_f32")
+
+
+PATH = "loads.passes"
+"""A metric of kernels that names two lines."""
+NAMED = rule(
+    scope="kernel",
+    require=f"{PATH}.loads == 0",
+    message=f'"{{{PATH}.loads}} again at {{{PATH}.at}}, first at {{{PATH}.first_at}}"',
+)
+
+
+def passes(*positions: CodePosition, loops: Sequence[LoopReport] = ()) -> KernelReport:
+    value = {"loads": 1, "at": "k.py:20", "first_at": "k.py:30"}
+    report = kernel(loops=loops)
+    metric = Metric(PATH, value, "mapping", "derived", positions=positions)
+    return msgspec.structs.replace(report, metrics={PATH: metric})
+
+
+def places_in(finding: Finding) -> list[tuple[str, int | None, int | None]]:
+    return [(at.kind, at.line, at.column) for at in finding.locations]
+
+
+def test_a_rule_points_at_the_expressions_that_its_message_names() -> None:
+    other = position("other_at", 1, 90)
+    report = passes(other, position("first_at", 9, 60, at=30), position("at", 5, 70, 71))
+    found = one(evaluate(pack(NAMED), report, lambda at: f"line {at.line}"))
+    assert places_in(found) == [
+        ("amdgcn", 70, None), ("amdgcn", 60, None), ("source", 20, 5), ("source", 30, 9),
+    ]  # fmt: skip
+    assert found.locations[0].text == "v_rcp_f32"
+    assert found.isa_lines == (70, 71, 60)
+
+
+def test_what_stands_beside_it_comes_behind() -> None:
+    message = f'"behind {{{PATH}.behind}}: {{{PATH}.at}}"'
+    rules = pack(rule(scope="kernel", require=f"{PATH}.loads == 0", message=message))
+    report = passes(position("behind", 9, 60, at=30), position("at", 5, 70))
+    assert places_in(one(evaluate(rules, report)))[:2] == [
+        ("amdgcn", 70, None), ("amdgcn", 60, None),
+    ]  # fmt: skip
+
+
+def test_a_rule_that_names_no_line_points_at_what_it_needs() -> None:
+    rules = pack(rule(scope="kernel", require=f"{PATH}.loads == 0", message="again"))
+    found = one(evaluate(rules, passes(position("at", 5, 70))))
+    assert places_in(found) == [("amdgcn", 70, None), ("source", 20, 5)]
+
+
+def test_the_costliest_expression_comes_first() -> None:
+    """By the time of its instructions, else in the main loop, else the first."""
+    cheap, dear = position("at", 5, 10, 11), position("at", 30, 120, 121)
+    report = passes(cheap, dear)
+    assert places_in(one(evaluate(pack(NAMED), report)))[0] == ("amdgcn", 10, None)
+    in_loop = msgspec.structs.replace(passes(cheap, dear, loops=[loop(line=100)]), main_loop="L0")
+    assert places_in(one(evaluate(pack(NAMED), in_loop)))[0] == ("amdgcn", 120, None)
+    shares = (InstructionTime(11, 0.3), InstructionTime(120, 0.1), InstructionTime(121, 0.1))
+    with_time = msgspec.structs.replace(in_loop, time=kernel_time(instructions=shares))
+    assert places_in(one(evaluate(pack(NAMED), with_time)))[0] == ("amdgcn", 10, None)
+
+
+def test_of_an_expression_in_two_loops_the_instructions_are_those_of_the_findings_loop() -> None:
+    rules = pack(rule(require="wide_addresses.saved == 0", message='"{wide_addresses.at}"'))
+    value = {"saved": 1, "at": "k.py:20"}
+    metric = Metric(
+        "wide_addresses", value, "mapping", "derived", positions=(position("at", 5, 20, 110, 111),)
+    )
+    first = msgspec.structs.replace(loop(line=100), metrics={"wide_addresses": metric})
+    found = one(evaluate(rules, kernel(loops=[first])))
+    assert found.isa_lines == (110, 111)
+    without = msgspec.structs.replace(metric, positions=(position("at", 5),))
+    first = msgspec.structs.replace(first, metrics={"wide_addresses": without})
+    found = one(evaluate(rules, kernel(loops=[first])))
+    assert places_in(found) == [("source", 20, 5), ("amdgcn", 100, None)]
+
+
+def test_a_finding_on_the_kernel_is_of_no_loop_wherever_it_points() -> None:
+    """`kinspect try` holds it against those of the changed kernel, in whatever loop they are."""
+    report = passes(position("at", 30, 120), loops=[loop(line=100)])
+    whole = one(evaluate(pack(NAMED), report))
+    assert whole.isa_lines == (120,)
+    assert loop_of(whole, report) is None
+    of_loop = loop(line=100, count__scratch_load=1)
+    report = kernel(loops=[of_loop])
+    assert loop_of(one(evaluate(pack(rule()), report)), report) == of_loop
+
+
+def test_a_column_counts_characters() -> None:
+    text = "é = 1; x = 2"
+    report = passes(position("at", len("é = 1; ".encode()) + 1, 70))
+    found = one(evaluate(pack(NAMED), report, lambda _: text))
+    assert text[(found.column_in("k.py", 20) or 0) - 1 :] == "x = 2"
+    assert found.column_in("k.py", 21) is None
+
+
 # --------------------------------------------------------------------------- identity
+
+
+def test_fingerprints_do_not_tell_how_exact_a_place_is() -> None:
+    """They are those of before findings pointed at expressions: baselines hold them."""
+    texts = {8: "def matmul(", 20: "y = x / n", 30: "y = a / b"}
+
+    def prints(*positions: CodePosition) -> tuple[str, str]:
+        found = one(evaluate(pack(NAMED), passes(*positions), lambda at: texts.get(at.line)))
+        return found.fingerprint, found.anchor.text if found.anchor is not None else ""
+
+    whole = prints()
+    assert whole == (fingerprint("T001", kernel().id, -1, "def matmul("), "def matmul(")
+    assert prints(position("at", 5, 70)) == prints(position("at", 9, 70, at=30)) == whole
 
 
 def test_fingerprint_outlives_moved_lines() -> None:

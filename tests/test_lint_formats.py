@@ -140,6 +140,76 @@ def test_text_says_each_thing_once(made: dict[str, str]) -> None:
     )
 
 
+def at_column(file: Path | str, text: str, mark: str) -> CheckedKernel:
+    """A finding at a part of line 1 of a file, which text says."""
+    place = Location("source", str(file), 1, text, text.index(mark) + 1)
+    return kernel(0, finding(locations=(place,)), source=SourceLoc(str(file), 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "mark", "marked"),
+    [
+        ("x = tl.load(p, mask=n) / d", "tl", "tl.load(p, mask=n) / d"),
+        ("x = tl.load(p, mask=n) / d", "p,", "p"),
+        ("name = 'Zürich'; y = tl.sum(ü) + 1", "tl", "tl.sum(ü) + 1"),
+        ("\tx = f(\ta)", "f(", "f( a)"),
+        ("x = f(\n  1)\n", "f(", "f("),
+        ("x = = 2", "= 2", "="),  # cannot be parsed
+        ("x = tl.load(p)", "d(p", "d"),  # nothing begins there
+    ],
+)
+def test_a_caret_marks_the_expression(
+    text: str, mark: str, marked: str, small: LintReport, tmp_path: Path
+) -> None:
+    file = tmp_path / "k.py"
+    indented = text.startswith("\t")
+    file.write_text(f"if 1:\n{text}\n" if indented else text)
+    line = text.splitlines()[0]
+    place = Location("source", str(file), 1 + indented, line, line.index(mark) + 1)
+    checked = kernel(0, finding(locations=(place,)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        shown = rendered(lint_text.write, report_of(small, checked)).splitlines()
+    assert shown[1].startswith(f"  k.py:{place.line}:{place.column}: error T001 ")
+    code, caret = shown[2], shown[3]
+    assert code.strip() == line.strip().replace("\t", " ")
+    assert set(caret.strip()) <= {"^", "~"}
+    assert code[caret.index("^") : len(caret)] == marked
+
+
+def test_without_a_column_or_its_line_nothing_is_marked(small: LintReport) -> None:
+    for place in (
+        Location("source", "k.py", 1, "x = 1"),
+        Location("source", "k.py", 1, "x = 1", 40),
+        Location("source", "k.py", 1, "", 1),
+    ):
+        shown = rendered(lint_text.write, report_of(small, kernel(0, finding(locations=(place,)))))
+        assert "^" not in shown
+
+
+def test_columns_in_other_formats(small: LintReport, tmp_path: Path) -> None:
+    file = tmp_path / "k.py"
+    report = report_of(small, at_column(file, "x = tl.load(p)", "tl"))
+    (result,) = sarif_run(report, tmp_path)["results"]
+    region = result["locations"][0]["physicalLocation"]["region"]
+    assert (region["startLine"], region["startColumn"]) == (1, 5)
+    first = rendered(github.write, report, root=tmp_path).splitlines()[0]
+    assert first.startswith("::error file=k.py,line=1,col=5,")
+    assert f"{file}:1:5\n" in rendered(junit.write, report)
+
+
+def test_columns_change_no_sarif_fingerprint(small: LintReport, tmp_path: Path) -> None:
+    """Nor does a place that is more exact than the line by which the finding is known."""
+    anchor = Location("source", "gemm.py", 16, "for k in range(n):")
+    loop = finding(locations=(anchor,), anchor=anchor)
+    exact = finding(locations=source(17), anchor=anchor)
+    prints = [
+        sarif_run(report_of(small, kernel(0, each)), tmp_path)["results"][0]["partialFingerprints"]
+        for each in (loop, exact, replace(exact, locations=(replace(source(17)[0], column=3),)))
+    ]
+    assert prints[1:] == prints[:1] * 2
+
+
 def test_specialisations_are_one_entry(small: LintReport) -> None:
     kernels = [kernel(n, finding(message=f"{n + 1:,} × it")) for n in range(12)]
     told = rendered(lint_text.write, report_of(small, *kernels))
@@ -198,7 +268,7 @@ def test_the_worst_comes_first(small: LintReport) -> None:
     bad = kernel(1, finding("T003", severity="info"), finding("T001"), name="bad")
     lines = rendered(lint_text.write, report_of(small, mild, bad)).splitlines()
     assert [line.split()[0] for line in lines if line and line[0] != " "][:2] == ["bad", "mild"]
-    assert lines[1].split()[:2] == ["error", "T001"]
+    assert lines[1].split()[:3] == ["gemm.py:8:", "error", "T001"]
 
 
 def test_hundreds_of_kernels_are_grouped_by_rule(small: LintReport) -> None:
@@ -225,7 +295,7 @@ def test_plain_text_does_not_load_rich() -> None:
 
 
 def test_colour_on_demand(small: LintReport) -> None:
-    assert "\x1b[1;31m  error" in rendered(lint_text.write, small, color=True)
+    assert "\x1b[1;31merror" in rendered(lint_text.write, small, color=True)
     assert "\x1b" not in rendered(lint_text.write, small, color=False)
 
 

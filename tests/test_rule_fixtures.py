@@ -136,6 +136,31 @@ def test_rule(rule: Rule, kernels: Mapping[str, KernelReport]) -> None:
     assert not wrong
 
 
+NAMING = {
+    rule.text.id: rule
+    for rule in RULES.values()
+    if rule.text.scope in ("kernel", "loop")
+    and any(name.name.endswith((".at", "_at")) for name in rule.message.names)
+}
+"""Rules whose messages name lines of the source."""
+
+
+@pytest.mark.xdist_group("rule fixtures")
+@pytest.mark.parametrize("rule", NAMING.values(), ids=NAMING.keys())
+def test_findings_point_at_the_expressions_that_they_name(
+    rule: Rule, kernels: Mapping[str, KernelReport]
+) -> None:
+    """Not at the `def` or the loop: with a column, and the instructions where there are some."""
+    for fixture in LISTED[rule.text.id].fail:
+        for finding in judge(Pack("one", "", (rule,), "test"), kernels[fixture]).findings:
+            sources = [at for at in finding.locations if at.kind == "source"]
+            named = {f"{Path(at.file or '').name}:{at.line}" for at in sources}
+            names = [n.name for n in rule.message.names if n.name.endswith((".at", "_at"))]
+            lines = {line for name in names if (line := finding.evidence.get(name)) is not None}
+            assert not lines or named & lines, (fixture, named, lines)
+            assert not lines or sources[0].column, fixture
+
+
 @pytest.mark.xdist_group("rule fixtures")
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES.keys())
 def test_every_condition_matters(rule: Rule, kernels: Mapping[str, KernelReport]) -> None:

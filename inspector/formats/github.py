@@ -93,7 +93,8 @@ def _properties(group: MergedFindings, root: Path) -> dict[str, str]:
     for place in view.places(group.kernel, group.first):
         properties = _file(place.file, place.line, root)
         if properties:
-            return properties
+            column = group.first.column_in(place.file, place.line)
+            return properties | ({"col": str(column)} if column else {})
     return {}
 
 
@@ -121,6 +122,6 @@ def _property(text: str) -> str:
 
 def _plain(command: str, properties: Mapping[str, str], message: str) -> str:
     """Returns a line of the log that no runner takes for a command, whatever the message holds."""
-    where = ":".join(part for k in ("file", "line") if (part := properties.get(k)))
+    where = ":".join(part for k in ("file", "line", "col") if (part := properties.get(k)))
     text = one_line(f"{where} {properties['title']}: {message}")
     return no_commands(f"{command} {text}\n")

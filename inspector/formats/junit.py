@@ -148,7 +148,8 @@ def _output(report: LintReport, kernel: CheckedKernel) -> list[str]:
 def _finding_lines(report: LintReport, kernel: CheckedKernel, finding: Finding) -> list[str]:
     """Returns a finding as text: its title and place, its message, and its fix if it has one."""
     place = view.place_of(kernel, finding)
-    position = f"{place.file}:{place.line}" if place.line else place.file
+    numbers = (place.line, finding.column_in(place.file, place.line))
+    position = ":".join((place.file, *(str(number) for number in numbers if number)))
     severity = view.SEVERITY_TEXTS[finding.severity]
     lines = [
         f"{severity} {view.title_of(report, finding.rule)} {position}",

@@ -5,11 +5,13 @@ Grouped by kernel; by rule where there are so many kernels that nobody reads the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TextIO
 
-from ..base.printable import one_line
+from ..base.printable import one_line, printable_columns
+from ..explain.expressions import Expressions
 from ..explain.view import file_name, plural, show
 from ..lint.ranking import repetitions_last
 from ..lint.results import CheckedKernel, LintReport
@@ -56,6 +58,7 @@ class _LintPage:
         self._paper = paper
         self._details = details
         self._advised: set[tuple[str, str]] = set()
+        self._expressions = Expressions()
 
     def findings(self) -> None:
         """Prints the findings by kernel, or by rule where there are too many kernels."""
@@ -116,15 +119,32 @@ class _LintPage:
         self._paper.print(head)
         for group in repetitions_last(groups, lambda group: group.first):
             first = group.first
-            line = Line(f"  {view.SEVERITY_TEXTS[first.severity]:<9}", _STYLES[first.severity])
-            line.append(view.title_of(self._report, first.rule), "bold")
-            line.append(f"  {_place(group)}")
+            line = Line(f"  {_place(group)}: ")
+            line.append(view.SEVERITY_TEXTS[first.severity], _STYLES[first.severity])
+            line.append(f" {view.title_of(self._report, first.rule)}", "bold")
             line.append(f"  ({_state(group)})" if group.state != "new" else "", "dim")
             self._paper.print(line)
+            self._print(self._source(group))
             self._sentence(view.message_of(group, of_several=n > 1))
             self._evidence(group)
             self._advice(group)
         self._paper.print(Line())
+
+    def _source(self, group: MergedFindings) -> Iterator[Line]:
+        """The line of the source with a mark under the expression; nothing where one is unknown."""
+        place, text = group.place, printable_columns(group.place.text).expandtabs(1)
+        column = group.first.column_in(place.file, place.line)
+        indent = len(text) - len(text.lstrip())
+        if column is None or place.line is None or not indent < column <= len(text):
+            return
+        width = self._expressions.width(place.file, place.line, column, place.text)
+        room = self._paper.width - len(_INDENT)
+        start = column - 1 - indent
+        if start < room:
+            yield Line(f"{_INDENT}{text.strip()[:room]}", "dim")
+            yield Line(
+                f"{_INDENT}{' ' * start}^{'~' * (min(start + width, room) - start - 1)}", "dim"
+            )
 
     def _rule(self, rule: str, groups: list[MergedFindings]) -> None:
         """Prints the findings of one rule in all kernels."""
@@ -203,9 +223,13 @@ def _badness(groups: list[MergedFindings]) -> tuple[int, ...]:
 
 
 def _place(group: MergedFindings) -> str:
+    """`file:line:column` as far as it is known, as editors open it from the current folder."""
     place = group.place
-    name = one_line(file_name(place.file))
-    return f"{name}:{place.line}" if place.line else name
+    folder = os.path.join(os.getcwd(), "")
+    is_below = place.file.startswith(folder)
+    name = place.file[len(folder) :] if is_below else file_name(place.file)
+    numbers = (place.line, group.first.column_in(place.file, place.line))
+    return ":".join((one_line(name), *(str(number) for number in numbers if number)))
 
 
 def _state(group: MergedFindings) -> str:

@@ -194,7 +194,9 @@ def _result(
         "message": {"text": printable_columns(message)},
         "locations": [
             {
-                "physicalLocation": files.physical(shown_at),
+                "physicalLocation": files.physical(
+                    shown_at, finding.column_in(shown_at.file, shown_at.line)
+                ),
                 "logicalLocations": [logical_location],
             }
         ],
@@ -277,9 +279,11 @@ class _SarifFiles:
         ]
         return shown_at, related
 
-    def physical(self, place: ShownPlace) -> dict[str, Any]:
+    def physical(self, place: ShownPlace, column: int | None = None) -> dict[str, Any]:
         below = self.below(place.file)
         region: dict[str, Any] = {"startLine": place.line or 1}
+        if column is not None:
+            region["startColumn"] = column
         if place.complete and place.text.strip():
             region["snippet"] = {"text": printable_columns(place.text)}
         return {"artifactLocation": self.artifact(place.file, below), "region": region}
@@ -308,15 +312,25 @@ class _Fingerprints:
 
         Of several kernels that share the line no name: which of them comes first may change.
         """
-        file = self._files.below(group.place.file) or group.place.file
+        file, text = _known_by(group)
+        file = self._files.below(file) or file
         names = {occurrence.kernel.name for occurrence in group.occurrences}
         name = group.kernel.name if len(names) == 1 else ""
-        text = group.place.text.strip()
-        identity = (group.first.rule, name, file, text)
+        identity = (group.first.rule, name, file, text.strip())
         key = hashlib.sha256("\0".join(identity).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         number = self._counts.get(key, 0) + 1
         self._counts[key] = number
         return f"{key}:{number}"
+
+
+def _known_by(group: MergedFindings) -> tuple[str, str]:
+    """The file and the line's text that fingerprints are made of, however exact the place is."""
+    place, anchor = group.place, group.first.anchor
+    if anchor is None:
+        return place.file, place.text
+    if anchor.file is not None:
+        return anchor.file, anchor.text
+    return place.file, anchor.text if place.file == group.kernel.artifact else place.text
 
 
 def _notice(text: str, level: str = "note", locations: Sequence[Any] = ()) -> dict[str, Any]:

@@ -90,7 +90,8 @@ def over_budget(
 
 def _fingerprint(metric: str, kernel: KernelReport, finding: Finding) -> str:
     """Another one for each metric: a kernel may be over several budgets."""
-    text = next((at.text for at in finding.locations if at.kind == "source" and at.text), "")
+    anchor = finding.anchor
+    text = anchor.text if anchor is not None and anchor.kind == "source" else ""
     return fingerprint(f"{BUDGET} {metric}", kernel.id, -1, text)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +16,7 @@ from ..model import (
     KernelReport,
     Location,
     LoopReport,
+    MemoryOp,
     MetricValue,
 )
 from ..model.removal import LEAST, Removal
@@ -23,18 +26,22 @@ from .finding_places import (
     MAX_MATCHES,
     OF_LANES,
     SourceText,
+    access_locations,
     accesses_of,
     all_of,
     further_lines,
-    locations_of,
     named_figure,
+    named_positions,
     places_of,
+    position_locations,
+    whole_locations,
 )
 from .nodes import ANYTHING, Interval, Values, at_least
 from .ranking import Price, Savings, in_order, saves_little, valued
 from .rule import Pack, Rule
 from .subjects import LoopSubjects, Subjects
 
+_T = TypeVar("_T")
 # Prefixes of figures that only grow with more instructions.
 _COUNTED = (
     *("count.", "bytes.", "cycles.", "convert.", "pack.", "remainder."),
@@ -189,6 +196,22 @@ def _matters_without_launch(rule: Rule) -> bool:
     return rule.text.prevents_launch or CORRECTNESS in rule.text.tags
 
 
+class _Placed(Struct, frozen=True):
+    """Where a rule finds fault in a loop or kernel.
+
+    Args:
+        locations: what users are shown.
+        known_by: what a fingerprint is made of: does not change where places become more exact.
+        lines: all lines of the assembly that it is about, as far as the code says which.
+        accesses: the accesses that it is about, the worst first.
+    """
+
+    locations: tuple[Location, ...]
+    known_by: tuple[Location, ...]
+    lines: tuple[int, ...] = ()
+    accesses: Sequence[MemoryOp] = ()
+
+
 class _Judge:
     """Applies rules to one kernel; the values that they read are computed once, when needed."""
 
@@ -200,6 +223,8 @@ class _Judge:
         self._subjects = Subjects(kernel)
         self._of_groups: dict[int, Sequence[Reading]] = {}
         self._identities: Counter[tuple[str, str, int, str]] = Counter()
+        time = kernel.time
+        self._shares = {i.line: i.share for i in time.instructions} if time is not None else {}
 
     def all_matches(self, pack: Pack, *, small: bool) -> list[Match]:
         """The matches of all rules; without a possible launch those that still matter."""
@@ -433,15 +458,11 @@ class _Judge:
         rule, values = match.rule, match.readings[0].values
         count: dict[str, MetricValue] = {}
         if rule.text.scope in ("kernel", "loop"):
-            accesses = []
-            places: list[Location] = []
-            for alike in matches:
-                loop = self._kernel.loops[alike.ordinal] if alike.ordinal >= 0 else None
-                of_loop = accesses_of(rule, self._kernel, loop)
-                accesses += of_loop
-                places += locations_of(of_loop, self._kernel, loop, self._source_text)
-            locations = tuple(dict.fromkeys(places))
-            lines = further_lines(accesses)
+            of_matches = [self._placed(rule, alike.ordinal) for alike in matches]
+            locations = _joined(placed.locations for placed in of_matches)
+            known_by = _joined(placed.known_by for placed in of_matches)
+            lines = further_lines(list(chain.from_iterable(p.accesses for p in of_matches)))
+            lines = lines or _joined(placed.lines for placed in of_matches)
         else:
             readings = [reading for alike in matches for reading in alike.readings]
             matched = [place for reading in readings for place in reading.places]
@@ -450,14 +471,9 @@ class _Judge:
             values = _counted(narrowest, readings)
             locations = tuple(places_of(matched[:MAX_MATCHES], self._source_text))
             lines = all_of([place.line for place in matched], MAX_MATCHES)
-        text = next(
-            (
-                location.text
-                for location in locations
-                if location.kind == "source" and location.text
-            ),
-            "",
-        )
+            known_by = locations
+        in_source = next((at for at in known_by if at.kind == "source" and at.text), None)
+        text = in_source.text if in_source is not None else ""
         # The number of accesses is that of all loops.
         others = 0 if count else len(matches) - 1
         ending = _others_words(others)
@@ -472,10 +488,31 @@ class _Judge:
             locations=locations,
             fix=rule.fix.render(values),
             fingerprint=self._fingerprint(rule, min(m.ordinal for m in matches), text),
+            anchor=in_source or next(iter(known_by), None),
             tried=rule.text.tried,
             lines=lines,
             plural_message=plural + ending if plural != message else "",
         )
+
+    def _placed(self, rule: Rule, ordinal: int) -> _Placed:
+        """Where a rule of scope loop or kernel finds fault: at accesses, at what its message names,
+        or with the loop or kernel as a whole.
+        """
+        kernel, read = self._kernel, self._source_text
+        loop = kernel.loops[ordinal] if ordinal >= 0 else None
+        accesses = accesses_of(rule, kernel, loop)
+        if accesses:
+            locations = tuple(access_locations(accesses, read))
+            return _Placed(locations, locations, accesses=accesses)
+        whole = tuple(whole_locations(kernel, loop, read))
+        positions = named_positions(rule, kernel, loop, self._shares)
+        if not positions:
+            return _Placed(whole, whole)
+        lines = tuple(dict.fromkeys(line for each in positions for line in each.lines))
+        locations = tuple(position_locations(positions, read))
+        if loop is not None and not lines:
+            locations += whole[:1]
+        return _Placed(locations, whole, lines)
 
     def _fingerprint(self, rule: Rule, ordinal: int, text: str) -> str:
         """The finding's fingerprint, distinct from those of the earlier findings."""
@@ -483,6 +520,11 @@ class _Judge:
         repetition = self._identities[identity]
         self._identities[identity] += 1
         return fingerprint(*identity, repetition)
+
+
+def _joined(parts: Iterable[Iterable[_T]]) -> tuple[_T, ...]:
+    """All items in order, each once."""
+    return tuple(dict.fromkeys(chain.from_iterable(parts)))
 
 
 def _others_words(loops: int) -> str:

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 
-from ..model import KernelReport, LaneUse, Location, LoopReport, MemoryOp, SourceLoc
+from msgspec.structs import replace
+
+from ..model import (
+    CodePosition,
+    KernelReport,
+    LaneUse,
+    Location,
+    LoopReport,
+    MemoryOp,
+    Metric,
+    SourceLoc,
+)
+from .nodes import MetricName
 from .rule import Rule
 from .subjects import Place
 
@@ -19,6 +32,9 @@ MAX_MATCHES = 20
 _SCRATCH = frozenset(("scratch_load", "scratch_store"))
 _SPILLS, _PRIVATE_ARRAYS = "spills", "private_arrays"
 """Families of metrics that count accesses of scratch by their purpose."""
+
+_AT = ("_at", ".at")
+"""Endings of figures that say where something is; others name lines beside it."""
 
 SourceText = Callable[[SourceLoc], "str | None"]
 """Returns the text of a source line; None where it cannot be read."""
@@ -39,38 +55,117 @@ def all_of(lines: Sequence[int], most: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys(lines)) if len(lines) > most else ()
 
 
-def locations_of(
-    accesses: Sequence[MemoryOp],
-    kernel: KernelReport,
-    loop: LoopReport | None,
-    source_text: SourceText | None,
+def access_locations(
+    accesses: Sequence[MemoryOp], source_text: SourceText | None
 ) -> Iterator[Location]:
-    """Yields the accesses that a rule is about, or else the position of the loop or kernel."""
-    accesses = accesses[:MAX_ACCESSES]
-    places: list[SourceLoc] = []
-    for access in accesses:
+    """Yields the accesses that a rule is about, and the expressions that they stem from."""
+    for access in accesses[:MAX_ACCESSES]:
         yield Location("amdgcn", None, access.line, access.mnemonic)
-        if access.source is not None:
-            places.append(access.source.in_user_code)
-    if not accesses and loop is not None:
+    sources = (access.source for access in accesses[:MAX_ACCESSES])
+    yield from _sources((loc.in_user_code for loc in sources if loc is not None), source_text)
+
+
+def position_locations(
+    positions: Sequence[CodePosition], source_text: SourceText | None
+) -> Iterator[Location]:
+    """Yields the first instruction of each position, and the expressions."""
+    for position in positions[:MAX_ACCESSES]:
+        if position.lines:
+            yield Location("amdgcn", None, position.lines[0], position.text)
+    sources = (position.source for position in positions[:MAX_ACCESSES])
+    yield from _sources((loc for loc in sources if loc is not None), source_text)
+
+
+def whole_locations(
+    kernel: KernelReport, loop: LoopReport | None, source_text: SourceText | None
+) -> Iterator[Location]:
+    """Yields the position of a loop, or of the kernel."""
+    sources: Sequence[SourceLoc] = ()
+    if loop is not None:
         yield Location("amdgcn", None, loop.header.line, loop.header.label or "")
-        places.extend(loop.source)
-    if not accesses and loop is None and kernel.source is not None:
-        places.append(kernel.source)
-    distinct = dict.fromkeys((place.file, place.line) for place in places)
-    for file, line in list(distinct)[: MAX_ACCESSES if accesses else MAX_SOURCE_LINES]:
-        text = source_text(SourceLoc(file, line)) if source_text else None
-        yield Location("source", file, line, text or "")
+        sources = loop.source[:MAX_SOURCE_LINES]
+    elif kernel.source is not None:
+        sources = (kernel.source,)
+    yield from _sources(sources, source_text)
 
 
 def places_of(places: Sequence[Place], source_text: SourceText | None) -> Iterator[Location]:
-    """Yields the lines of the assembly, then the distinct lines of the source."""
+    """Yields the lines of the assembly, then the expressions of the source."""
     for place in places:
         yield Location("amdgcn", None, place.line, place.text)
-    sources = [place.source.in_user_code for place in places if place.source is not None]
-    for file, line in dict.fromkeys((source.file, source.line) for source in sources):
-        text = source_text(SourceLoc(file, line)) if source_text else None
-        yield Location("source", file, line, text or "")
+    sources = (place.source for place in places)
+    yield from _sources((loc.in_user_code for loc in sources if loc is not None), source_text)
+
+
+def _sources(sources: Iterable[SourceLoc], source_text: SourceText | None) -> Iterator[Location]:
+    """Yields the distinct lines, each with the column of the first expression in it."""
+    columns: dict[tuple[str, int], int | None] = {}
+    for source in sources:
+        columns.setdefault((source.file, source.line), source.column)
+    for (file, line), column in columns.items():
+        text = (source_text(SourceLoc(file, line)) if source_text else None) or ""
+        if column is not None and not text.isascii():  # compilers count bytes
+            column = (
+                len(text.encode("utf-8", "replace")[: column - 1].decode("utf-8", "ignore")) + 1
+            )
+        yield Location("source", file, line, text, column)
+
+
+def named_positions(
+    rule: Rule, kernel: KernelReport, loop: LoopReport | None, shares: Mapping[int, float]
+) -> list[CodePosition]:
+    """The positions that a rule's message names, the costliest first; else those of what it needs.
+
+    Args:
+        rule: the rule.
+        kernel: the report.
+        loop: the loop that the finding is about; None for the kernel as a whole.
+        shares: line of the assembly -> share of the launch's time; empty where no time is known.
+            Then those in the main loop come first.
+    """
+    positions: list[CodePosition] = []
+    names = (*rule.message.names, *rule.fix.names)
+    for name in sorted(names, key=lambda name: not name.name.endswith(_AT)):
+        own = [p for p in _positions(name, kernel, loop) if p.key == (name.field or "")]
+        positions += own if positions else _costliest_first(own, kernel, shares)
+    if not positions:
+        needed = chain.from_iterable(_positions(n, kernel, loop) for n in rule.require.names)
+        positions = _costliest_first(list(needed), kernel, shares)
+    return list(dict.fromkeys(positions))
+
+
+def _positions(
+    name: MetricName, kernel: KernelReport, loop: LoopReport | None
+) -> Iterator[CodePosition]:
+    """The positions of a metric; of those in several loops the instructions in the finding's."""
+    metrics: Mapping[str, Metric] = {}
+    if name.source == "kernel":
+        metrics = kernel.metrics
+    elif name.source == "loop" and loop is not None:
+        metrics = loop.metrics
+    elif name.source == "loop" and not kernel.loops:
+        metrics = kernel.metrics
+    metric = metrics.get(name.metric)
+    for position in metric.positions if metric is not None else ():
+        inside = tuple(n for n in position.lines if loop is None or _is_in(loop, n))
+        yield replace(position, lines=inside or position.lines)
+
+
+def _costliest_first(
+    positions: Sequence[CodePosition], kernel: KernelReport, shares: Mapping[int, float]
+) -> list[CodePosition]:
+    """Positions by the time that their instructions take; equals as `named_positions` says."""
+    main = next((loop for loop in kernel.loops if loop.id == kernel.main_loop), None)
+
+    def rank(position: CodePosition) -> tuple[float, bool]:
+        in_main = main is not None and any(_is_in(main, line) for line in position.lines)
+        return -sum(shares.get(line, 0.0) for line in position.lines), not in_main
+
+    return sorted(positions, key=rank)
+
+
+def _is_in(loop: LoopReport, line: int) -> bool:
+    return any(first <= line <= last for first, last in loop.lines)
 
 
 _BADNESS: Mapping[str, Callable[[LaneUse], float]] = MappingProxyType(

@@ -17,7 +17,7 @@ from ..isa.mnemonics import returns_value
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
 from ..ttgir.queries import ATOMIC_RMW, LOADS, address_operands
 from .counted_bins import counting
-from .subject import Subject, op_line, own_instructions, source_line
+from .subject import LineName, Subject, own_instructions
 
 if TYPE_CHECKING:
     from ..ttgir.flow import DataFlow
@@ -99,9 +99,9 @@ def _by_source(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
                     most = max(most, prod(grid[axis] for axis in shared))
     return {
         "placed": len(placed),
-        "placed_at": op_line(placed[0]) if placed else None,
+        "placed_at": LineName.of(placed),
         "workgroups": most or None,
-        "loaded_at": op_line(loaded[0]) if loaded else None,
+        "loaded_at": LineName.of(loaded),
         "binned": None,
         "binned_at": None,
         **_of_code(subject, None),
@@ -180,14 +180,10 @@ def _by_code(subject: Subject, sums: Sequence[Instruction]) -> dict[str, Scalar]
     binned = counting(subject.function, scattered)
     return {
         "placed": len(placed),
-        "placed_at": _line(placed),
+        "placed_at": LineName.of(placed),
         "workgroups": prod(subject.facts.grid) if met and subject.facts.grid else None,
-        "loaded_at": _line(scattered),
+        "loaded_at": LineName.of(scattered),
         "binned": len(binned),
-        "binned_at": _line(binned),
+        "binned_at": LineName.of(binned),
         **_of_code(subject, indices),
     }
-
-
-def _line(instructions: Sequence[Instruction]) -> str | None:
-    return source_line(instructions[0].loc) if instructions else None

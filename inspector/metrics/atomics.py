@@ -14,7 +14,7 @@ from typing import Final
 
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
 from ..ttgir.queries import ATOMIC_EXCHANGES, ATOMIC_RMW
-from .subject import Subject, op_line
+from .subject import LineName, Subject
 
 _ATOMICS: Final = "atomics"
 
@@ -48,7 +48,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     value: dict[str, Scalar] = {
         "of": len(atomics),
         "ordered": len(unneeded),
-        "at": op_line(unneeded[0]) if unneeded else None,
+        "at": LineName.of(unneeded),
         "cache": _cache_instructions(subject.function.instructions),
     }
     yield Metric(_ATOMICS, value, "mapping", "derived")

@@ -14,7 +14,6 @@ gfx1100: float32 throughout saved 5 to 8 vector instructions for each element.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +22,16 @@ from ..isa.mnemonics import access_bits
 from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
 from .loop_shape import position_of
 from .mix import vector_instructions
-from .subject import MATRIX_CLASSES, Subject, Tally, op_line, own_instructions, source_line
+from .named_positions import positions_of
+from .subject import (
+    MATRIX_CLASSES,
+    LineName,
+    Subject,
+    Tally,
+    line_of_most,
+    op_line,
+    own_instructions,
+)
 
 if TYPE_CHECKING:
     from ..ttgir.roundings import Rounding
@@ -101,7 +109,7 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     yield Metric(_ROUNDED, value, "mapping", "estimated")
 
 
-def _by_ttgir(arch: str, rounded: Sequence[Rounding]) -> tuple[int, int, str | None]:
+def _by_ttgir(arch: str, rounded: Sequence[Rounding]) -> tuple[int, int, LineName | None]:
     """Elements that a lane rounds, the vector instructions of that, and the line that has most."""
     instructions = sum(
         r.elements
@@ -113,7 +121,7 @@ def _by_ttgir(arch: str, rounded: Sequence[Rounding]) -> tuple[int, int, str | N
     return sum(r.elements for r in rounded), instructions, at
 
 
-def _by_code(subject: Subject, region: Sequence[Instruction]) -> tuple[int, int, str | None]:
+def _by_code(subject: Subject, region: Sequence[Instruction]) -> tuple[int, int, LineName | None]:
     """The same by the code alone: without a TTGIR, or where its tensors have none of these.
 
     (A sum over a tensor of bfloat16 rounds in the region of its reduction.)
@@ -128,8 +136,8 @@ def _by_code(subject: Subject, region: Sequence[Instruction]) -> tuple[int, int,
     elements = len(sums) - stored // _BITS
     if elements <= 0:
         return 0, 0, None
-    places = Counter(source_line(inst.loc) for inst in sums)
-    return elements, _WRITTEN_OUT * elements, places.most_common(1)[0][0]
+    line, _ = line_of_most(sums)
+    return elements, _WRITTEN_OUT * elements, line
 
 
 def _within(
@@ -164,8 +172,9 @@ def _loops_around(subject: Subject, op: TtgirOp) -> int:
 
 def conversions(subject: Subject, region: Tally) -> Iterator[Metric]:
     """The metric of `CONVERSION_SPECS` for a kernel or loop."""
-    count = len(_written_out(subject, region.indices))
-    yield Metric(_CONVERSIONS, count, "conversions", "derived")
+    sums = _written_out(subject, region.indices)
+    positions = positions_of(sums)
+    yield Metric(_CONVERSIONS, len(sums), "conversions", "derived", positions=positions)
 
 
 def _written_out(subject: Subject, region: Sequence[int]) -> list[Instruction]:

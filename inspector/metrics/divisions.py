@@ -24,7 +24,7 @@ from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named
 from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
 from .mix import vector_instructions
-from .subject import Subject, source_line
+from .subject import LineName, Subject, source_line
 
 _EXACT, _INVARIANT, _AT = "division.exact", "division.by_invariant", "division.at"
 _INSTRUCTIONS, _SAVED = "division.instructions", "division.by_invariant.instructions"
@@ -99,7 +99,7 @@ def _of_loop(
         _DOUBLE: len(_steps(of_64_bits)),
         _ESTIMATES: {"divisors": len(groups)},
     }
-    return values | ({_AT: _line(invariant or divisions)} if divisions else {})
+    return values | ({_AT: _line(subject, invariant or divisions)} if divisions else {})
 
 
 def _by_unchanged(
@@ -138,7 +138,7 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     told = {source_line(inst.loc) for inst in inside if inst.op.name.startswith(_LAST_STEP)}
     told -= {None}
     found = _by_divisor(subject, [inst.index for inst in outside])
-    groups = [group for group in found if not {_line([one]) for one in group} <= told]
+    groups = [group for group in found if not {source_line(one.inst.loc) for one in group} <= told]
     shared = [group for group in groups if len(group) > 1]
     divisions = [one for group in groups for one in group]
     of_64_bits = [one for one in divisions if one.name == _LAST_STEP_OF_64_BITS]
@@ -148,11 +148,11 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
         "instructions": len(_steps(divisions)),
         "double": len(_steps(of_64_bits)),
         "valu": vector_instructions(outside),
-        "at": _line(divisions),
+        "at": _line(subject, divisions),
         "shared": sum(map(len, shared)),
         "divisors": len(shared),
         "saved": sum(map(_saved_by_reciprocal, shared)),
-        "shared_at": _line([one for group in shared for one in group]),
+        "shared_at": _line(subject, [one for group in shared for one in group]),
     }
     yield Metric(_OUTSIDE, value, "mapping", "derived")
 
@@ -191,6 +191,8 @@ def _index(operation: Operation) -> int:
     return operation.inst.index
 
 
-def _line(divisions: Sequence[Operation]) -> str | None:
-    """The source line of the first of them."""
-    return source_line(min(divisions, key=_index).inst.loc) if divisions else None
+def _line(subject: Subject, divisions: Sequence[Operation]) -> LineName | None:
+    """The source line of the first of them, with the instructions of all."""
+    results = [division.inst for division in sorted(divisions, key=_index)]
+    code = subject.function.instructions
+    return LineName.of([*results, *(code[index] for index in sorted(_steps(divisions)))])

@@ -18,7 +18,7 @@ from ..isa.dataflow.value_graph import Operation, graph_of
 from ..isa.mnemonics import access_bits
 from ..model import Function, Metric, MetricSpec, Scalar
 from .mix import VALU_CLASSES
-from .subject import Subject, Tally, source_line
+from .subject import Subject, Tally, line_of_most
 
 _DOUBLES: Final = "float64"
 
@@ -45,15 +45,14 @@ def doubles(subject: Subject, region: Tally) -> Iterator[Metric]:
     code = subject.function.instructions
     wide = [code[i] for i in region.indices if "f64" in code[i].op.name]
     kinds = {i.index: kind for i in wide if i.cls in VALU_CLASSES and (kind := _kind_of(i.op.name))}
-    lines = Counter(source_line(code[index].loc) for index in kinds)
-    del lines[None]
+    line, _ = line_of_most(code[index] for index in kinds)
     of_memory = _of_memory(subject.function) if kinds else frozenset[int]()
     counts = Counter(kinds.values())
     value: dict[str, Scalar] = {
         "instructions": len(kinds),
         **{kind: counts[kind] for kind in ("arithmetic", "widened", "narrowed")},
         "of_memory": len(kinds.keys() & of_memory),
-        "at": max(lines, key=lambda line: lines[line], default=None),
+        "at": line,
     }
     yield Metric(_DOUBLES, value, "mapping", "derived")
 

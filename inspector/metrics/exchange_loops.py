@@ -19,7 +19,7 @@ from msgspec import Struct
 from ..isa.dataflow.operands import operand_texts
 from ..isa.waitflow.registers import named
 from ..model import Instruction, Metric, MetricSpec, Scalar
-from .subject import Subject, own_instructions, source_line
+from .subject import LineName, Subject, own_instructions
 
 _LOOPS: Final = "atomics.exchange_loops"
 
@@ -161,11 +161,11 @@ def compute(subject: Subject) -> Iterator[Metric]:
             is_global = not swap.op.name.startswith("ds_")
             if is_global and _needs_loop(name, arch) and not _is_of_one_lane(subject, swap):
                 emulated.append(swap)
-    first = min(emulated, key=lambda swap: swap.index, default=None)
+    emulated.sort(key=lambda swap: swap.index)
     value: dict[str, Scalar] = {
         "loops": loops,
         "emulated": len(emulated),
-        "emulated_at": source_line(first.loc) if first is not None else None,
+        "emulated_at": LineName.of(emulated),
     }
     yield Metric(_LOOPS, value, "mapping", "derived")
 

@@ -25,7 +25,7 @@ from .integer_divisions import integer_divisions
 from .loop_shape import position_of
 from .mix import vector_instructions
 from .options import option
-from .subject import Place, Subject, own_instructions, source_line
+from .subject import LineName, Place, Subject, own_instructions
 
 _DIVISION, _EXP_LOG, _POWER = "integer_division", "exp_log", "power"
 _SQUARE_ROOT: Final = "square_root"
@@ -118,7 +118,9 @@ def _region(subject: Subject, name: str, region: Sequence[Instruction]) -> dict[
     find, kinds = _FIND[name]
     found = list(find(graph_of(subject.function), [inst.index for inst in region]))
     results = [expansion.result for expansion in found if expansion.kind in kinds]
-    first = min(results, key=lambda inst: inst.index, default=None)
+    code = subject.function.instructions
+    first = sorted(results, key=lambda inst: inst.index)
+    steps = [code[index] for index in sorted(_steps(found))] if first else []
     counts = {kind: sum(expansion.kind == kind for expansion in found) for kind in kinds}
     if "count" in counts:
         counts["count"] = len(results)
@@ -131,7 +133,7 @@ def _region(subject: Subject, name: str, region: Sequence[Instruction]) -> dict[
         "instructions": len(_steps(found)),
         "saved": _saved(found),
         "valu": vector_instructions(region),
-        "at": source_line(first.loc) if first is not None else None,
+        "at": LineName.of([*first, *steps]),
     }
     return value | (_shorter_forms(subject, results) if name == _EXP_LOG else {})
 

@@ -34,12 +34,7 @@ from ..model import (
 from .bounds import LONGEST, MEMORY
 from .demand import wave_size
 from .residency import residency
-from .subject import (
-    MATRIX_CLASSES,
-    Subject,
-    source_line,
-    wait_counts,
-)
+from .subject import MATRIX_CLASSES, LineName, Subject, wait_counts
 from .written_tensors import WRITES, unwritten
 
 EXPOSED = "latency.exposed"
@@ -190,13 +185,13 @@ def _exposed(
         return Metric(EXPOSED, None, "mapping", "estimated", note)
     stalls = played.stalls
     longest = max(stalls, key=lambda load: stalls[load], default=None)
-    at = source_line(subject.function.instructions[longest].loc) if longest is not None else None
+    waited_for = [subject.function.instructions[longest]] if longest is not None else []
     value: dict[str, Scalar] = {
         "cycles": round(sum(stalls.values()) / PLAYED),
         "latency": LATENCY,
         "waves": waves.on_simd,
         "work": _work(subject, loop, waves, played.bytes),
-        "at": at,
+        "at": LineName.of(waited_for),
         "stored": _stored(subject, loop, stalls),
         **_pipelining(subject, stalls),
     }

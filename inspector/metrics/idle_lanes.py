@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..model import Metric, MetricSpec, Scalar
 from .lanes import LDS_ACCESSES
-from .subject import LANE_EXCHANGES, Subject, Tally, source_line
+from .subject import LANE_EXCHANGES, LineName, Subject, Tally
 
 if TYPE_CHECKING:
     from ..lanes.address_sweep import Places
@@ -64,7 +64,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
             unknown += 1
             continue
         if active > most:
-            most, at = active, source_line(inst.loc)
+            most, at = active, LineName.of([inst])
     if unknown:
         most, at = 0, None
     value: dict[str, Scalar] = {

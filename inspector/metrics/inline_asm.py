@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from ..isa.mnemonics import lookup
 from ..model import Metric, MetricSpec, Scalar, TtgirOp
-from .subject import NOT_ALL_READ, Subject
+from .subject import NOT_ALL_READ, LineName, Subject
 
 _DROPPED = "inline_asm.dropped"
 
@@ -62,17 +62,11 @@ def compute(subject: Subject) -> Iterator[Metric]:
 
 
 def _value(missing: Sequence[TtgirOp], total: int, text: str | None) -> dict[str, Scalar]:
-    first_piece = missing[0] if missing else None
-    loc = (
-        first_piece.loc.in_user_code
-        if first_piece is not None and first_piece.loc is not None
-        else None
-    )
     return {
         "pieces": len(missing),
         "of": total,
         "text": text,
-        "at": f"{loc.file.rpartition('/')[2]}:{loc.line}" if loc is not None else None,
+        "at": LineName.of(missing),
     }
 
 

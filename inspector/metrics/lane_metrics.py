@@ -16,7 +16,7 @@ from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
 from .loop_shape import position_of
 from .options import option
 from .size_arguments import SizeArguments
-from .subject import Place, Subject, Tally, source_line
+from .subject import LineName, Place, Subject, Tally, source_line
 from .written_tensors import WRITES
 from .written_tensors import unwritten as unwritten_of
 
@@ -228,7 +228,7 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
         else len(unwritten if subject.ttgir is None else scalars),
         "pointers": " and ".join(pointers) or None,
         "instruction": first.mnemonic if first is not None else None,
-        "at": source_line(first.loc) if first is not None else None,
+        "at": LineName.of(scalars or unwritten or uniform),
     }
     return Metric("cache.uniform_loads", value, "mapping", "derived")
 
@@ -338,7 +338,7 @@ def _lds_metrics(
         ),
         "ways": _ratio(worst.cycles, worst.cycles_ideal) if conflicting else None,
         "instruction": inst.mnemonic if conflicting else None,
-        "at": source_line(inst.loc) if conflicting else None,
+        "at": LineName.of([inst]) if conflicting else None,
         "isa": inst.line if conflicting else None,
         "writes": inst.cls == "lds_write" if conflicting else None,
         "row": remedy.row if remedy is not None else None,
@@ -412,7 +412,7 @@ def _worst_across(accesses: Sequence[tuple[Instruction, LaneUse]]) -> dict[str, 
         return dict.fromkeys(("across_at", "across_lines", "across_ideal"))
     inst, use = max(accesses, key=_lines_too_many)
     return {
-        "across_at": source_line(inst.loc),
+        "across_at": LineName.of([inst]),
         "across_lines": _rounded(use.lines),
         "across_ideal": _rounded(use.lines_ideal),
     }

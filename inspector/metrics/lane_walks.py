@@ -21,7 +21,7 @@ from ..model import Instruction, Loop, Machine, Metric, MetricSpec, Scalar
 from .load_paths import code_of, load_paths
 from .loop_steps import access_steps
 from .residency import residency, shared_cycles
-from .subject import Subject, source_line
+from .subject import LineName, Subject
 
 WALKS: Final = "lane_walks"
 
@@ -136,11 +136,10 @@ def _of_loop(
     ideal = sum(ceil(lanes * walk.size / line) for walk in walks)
     others = [inst for inst in code if all(inst is not walk.inst for walk in walks)]
     lines = [use.lines for i in others if (use := subject.uses.get(i.index)) and use.lines]
-    first = walks[0] if walks else None
     value: dict[str, Scalar] = {
         "accesses": len(walks),
         "of": len(code),
-        "at": source_line(first.inst.loc) if first is not None else None,
+        "at": LineName.of([walk.inst for walk in walks]),
         "lines": lanes * len(walks),
         "ideal": ideal,
         "cycles": _cycles(subject, machine, sum(lines) + lanes * len(walks), metrics),

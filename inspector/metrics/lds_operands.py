@@ -17,7 +17,7 @@ from msgspec import Struct
 from ..isa.vector_halves import halves
 from ..isa.waitflow.registers import named, split_destination
 from ..model import Instruction, Metric, MetricSpec, Scalar
-from .subject import MATRIX_CLASSES
+from .subject import MATRIX_CLASSES, LineName
 
 OPERANDS: Final = "lds_operands"
 
@@ -28,7 +28,8 @@ SPECS: Final = (
         "estimated",
         "loop",
         "What the products of a hot loop without matrix instructions take from LDS: `dwords` "
-        "of a lane in an iteration, and `uses` of them as operands",
+        "of a lane in an iteration, `uses` of them as operands, and `at` which line the first "
+        "read is",
     ),
 )
 
@@ -64,7 +65,11 @@ def compute(executed: Sequence[Instruction]) -> Iterator[Metric]:
     if reads < _FEWEST_READS or any(inst.cls in MATRIX_CLASSES for inst in executed):
         return
     use = operand_use(executed)
-    value: dict[str, Scalar] = {"dwords": use.dwords, "uses": use.uses}
+    value: dict[str, Scalar] = {
+        "dwords": use.dwords,
+        "uses": use.uses,
+        "at": LineName.of([inst for inst in executed if inst.cls == "lds_read"]),
+    }
     yield Metric(OPERANDS, value, "mapping", "estimated")
 
 

@@ -14,7 +14,7 @@ from ..model import Instruction, Metric, MetricSpec, Scalar
 from .arguments import known_arguments
 from .lane_metrics import NO_LDS, NOT_LOOKED_AT
 from .lanes import SHAPE, workgroup_shape
-from .subject import LaunchedCode, Subject, source_line
+from .subject import LaunchedCode, LineName, Subject, source_line
 
 if TYPE_CHECKING:
     from ..lanes.lds.races import Race, RaceReport
@@ -116,8 +116,8 @@ def _described(race: Race, code: tuple[Instruction, ...]) -> dict[str, Scalar]:
     return {
         "first": first_inst.mnemonic,
         "second": second_inst.mnemonic,
-        "first_at": source_line(first_inst.loc),
-        "second_at": source_line(second_inst.loc),
+        "first_at": LineName.of([first_inst]),
+        "second_at": LineName.of([second_inst]),
         "first_line": first_inst.line,
         "second_line": second_inst.line,
         "cause": race.cause,

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ..isa.dataflow.operands import operand_texts
 from ..model import Instruction, Metric, MetricSpec, Scalar
-from .subject import Subject, own_instructions, source_line
+from .subject import LineName, Subject, own_instructions
 
 _TREES: Final = "lds_trees"
 
@@ -113,12 +113,12 @@ def compute(subject: Subject) -> Iterator[Metric]:
         runs = list(_runs(code))
         barriers += sum(map(len, runs))
     firsts = [step.first_write for step in (*loops, *(run[0] for run in runs))]
-    first = min(firsts, key=lambda inst: inst.index, default=None)
+    firsts.sort(key=lambda inst: inst.index)
     value: dict[str, Scalar] = {
         "trees": len(firsts),
         "loops": len(loops),
         "barriers": barriers,
-        "at": source_line(first.loc) if first is not None else None,
+        "at": LineName.of(firsts),
     }
     yield Metric(_TREES, value, "mapping", "derived")
 

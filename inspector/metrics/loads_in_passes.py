@@ -20,7 +20,7 @@ from .access_spans import Access, GlobalAccesses, united_spans, unknown_reason
 from .load_paths import LOADS, blocks_ahead, load_paths
 from .loop_shape import position_of
 from .source_trips import most_iterations
-from .subject import Place, Subject, own_instructions, source_line
+from .subject import LineName, Place, Subject, own_instructions
 from .written_tensors import WRITES
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def _value(
         "of": sum(len(group.accesses) for group in loads) + len(unknown),
         "bytes": sum(group.size for group in row),
         "loop_bytes": sum(group.size for group in loads) + sum(unknown),
-        "at": source_line(first.accesses[0].inst.loc),
-        "first_at": source_line(before.accesses[0].inst.loc),
+        "at": LineName.of([access.inst for group in row for access in group.accesses]),
+        "first_at": LineName.of([access.inst for access in before.accesses]),
         "loop": first.loop.id,
         "fits": _fits(subject, row, others),
     }

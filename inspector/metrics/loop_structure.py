@@ -24,11 +24,11 @@ from .merged_reductions import MERGED, is_merged, merged
 from .options import option
 from .subject import (
     MATRIX_CLASSES,
+    LineName,
     Place,
     Subject,
     op_line,
     own_instructions,
-    source_line,
     variable_name,
 )
 from .two_stages import NO_STAGES, fit_of_two_stages
@@ -247,7 +247,7 @@ def _beside(
     return {
         "loads": len(left),
         "of": len(loads),
-        "at": lines[0] if lines else None,
+        "at": LineName.of([load.op for load in left]),
         "name": variable_name(first.results[0]) if first is not None else None,
         "second": lines[1] if len(lines) > 1 else None,
         "stages": stages,
@@ -266,7 +266,7 @@ def _chained(loads: Sequence[LoopLoad], loop: _HotLoop) -> dict[str, Scalar]:
     return {
         "loads": len(waiting),
         "indices": len(indices),
-        "at": op_line(first.op) if first is not None else None,
+        "at": LineName.of([load.op for load in waiting]),
         "behind": op_line(index),
         "name": variable_name(index.results[0]) if index is not None else None,
         "cycles": cycles,
@@ -351,12 +351,11 @@ def _serial(
                     loaded.pop(register, None)
                 else:
                     loaded[register] = source
-    first = min(staged, default=None)
     return {
         "loads": len(staged),
         "writes": writes,
         "barriers": sum(inst.cls == "barrier" for inst in code),
-        "at": source_line(staged[first].loc) if first is not None else None,
+        "at": LineName.of([staged[index] for index in sorted(staged)]),
         "latency": LATENCY,
         "iteration": round(played.cycles - sum(played.waits.values()) / PLAYED) if played else None,
     }

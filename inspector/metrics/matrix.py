@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..machines import matrix_cycles
-from ..model import Machine, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule
-from .subject import MATRIX_CLASSES, Subject, Tally
+from ..model import Machine, Metric, MetricSpec, Scalar, TtgirModule
+from .subject import MATRIX_CLASSES, LineName, Subject, Tally
 
 if TYPE_CHECKING:
     from ..ttgir.lowered import DotFate
@@ -167,7 +167,7 @@ def _upcast(subject: Subject, dot_fates: Sequence[DotFate]) -> dict[str, Scalar]
         "asked": named(example.source_element) if example else None,
         "used": named(example.computed_element) if example else None,
         "instruction": _instruction(subject, example) if example else None,
-        "at": _source_text(example.loc) if example else None,
+        "at": LineName.of([example] if example else []),
     }
 
 
@@ -190,7 +190,7 @@ def _off_unit(
         "repeating": repeating,
         "element": named(example.source_element) if example else None,
         "supported": _supported(machine, example) if example else None,
-        "at": _source_text(example.loc) if example else None,
+        "at": LineName.of([example] if example else []),
     }
 
 
@@ -238,10 +238,3 @@ def supports(machine: Machine | None, element: str) -> bool | None:
         return None
     spelled = _SPELLED.get(element, (element,))
     return any(multiplied(name.partition(":")[0]) in spelled for name in machine.mfma_cycles or ())
-
-
-def _source_text(loc: SourceLoc | None) -> str | None:
-    if loc is None:
-        return None
-    user = loc.in_user_code
-    return f"{user.file.rpartition('/')[2]}:{user.line}"

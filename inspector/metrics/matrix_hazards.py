@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ..isa.dataflow.code_registers import registers_of
 from ..isa.dataflow.execution_target import target_of
 from ..model import Instruction, Metric, MetricSpec, Scalar
-from .subject import Subject
+from .subject import LineName, Subject
 
 if TYPE_CHECKING:
     from ..emulator.checks.hazards import Hazard
@@ -28,7 +28,8 @@ SPECS = (
         "some path: how many `pairs`; of the one that lacks most the `first` and the `second` "
         "instruction with their lines in the assembly (`first_line`, `second_line`), the wait "
         "states that are `needed` and those that lie `between`, and the `s_nop` that fills the "
-        "gap. Unknown where the target has no such hazards",
+        "gap, `at` which line of the source the second is. Unknown where the target has no such "
+        "hazards",
     ),
 )
 
@@ -57,6 +58,7 @@ def _described(hazard: Hazard, code: tuple[Instruction, ...]) -> dict[str, Scala
     first, second = code[hazard.first], code[hazard.second]
     return {
         "first": first.mnemonic,
+        "at": LineName.of([second, first]),
         "first_line": first.line,
         "second": second.mnemonic,
         "second_line": second.line,

@@ -17,7 +17,7 @@ from ..machines import matrix_cycles
 from ..model import Instruction, Machine, Metric, MetricSpec, Scalar
 from .loop_shape import position_of
 from .matrix import named
-from .subject import Place, Subject, Tally, source_line
+from .subject import LineName, Place, Subject, Tally
 
 _RATE: Final = "matrix.rate"
 _HALVES: Final = ("f16", "bf16")
@@ -72,7 +72,7 @@ def _of_dominant_type(
 ) -> dict[str, Scalar] | None:
     """The value of the metric, of the type that takes most cycles; None where a rate is unknown."""
     uses: defaultdict[str, _Use] = defaultdict(_Use)
-    lines: dict[Place | None, str | None] = {}
+    dots: dict[Place | None, list[Instruction]] = {}
     place_of: dict[int, Place | None] = {}  # by identity: unrolled products share their position
     for inst in products:
         performed = operations(inst, subject.function.resources.wave_size or 64)
@@ -83,8 +83,7 @@ def _of_dominant_type(
         if id(inst.loc) not in place_of:
             place_of[id(inst.loc)] = position_of(inst.loc) if inst.loc is not None else None
         place = place_of[id(inst.loc)]
-        if place not in lines:
-            lines[place] = source_line(inst.loc)
+        dots.setdefault(place, []).append(inst)
         use.cycles += cycles
         use.macs += performed[0].count // 2
         use.places[place] = use.places.get(place, 0) + cycles
@@ -103,7 +102,7 @@ def _of_dominant_type(
         "xf32": round(best[_XF32] / rate, 2) if is_single and _XF32 in best else None,
         "split": round(split, 2) if is_single and split >= _WORTH_IT else None,
         "stored": named(stored) if stored is not None and is_single else None,
-        "at": lines[max(use.places, key=lambda place: use.places[place])],
+        "at": LineName.of(dots[max(use.places, key=lambda place: use.places[place])]),
     }
 
 

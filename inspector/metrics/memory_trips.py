@@ -19,7 +19,7 @@ from ..model import Instruction, Loop, LoopReport, Machine, Metric, MetricSpec, 
 from .argument_words import pointers_read
 from .exposed_latency import LATENCY
 from .load_paths import LOADS, code_of, load_paths, turns_to_others
-from .subject import Subject, source_line, wait_counts
+from .subject import LineName, Subject, wait_counts
 from .written_tensors import WRITES, unwritten
 
 TRIPS: Final = "memory_trips"
@@ -337,7 +337,7 @@ def _followed(subject: Subject, path: Sequence[int], *, rounds: int) -> _Values:
         "loads": loads,
         "bytes": size,
         "carried_by": _carried_by(subject, iterations, pointers, chains.most),
-        "at": source_line(at.loc) if at is not None else None,
+        "at": LineName.of([at] if at is not None else []),
         "path": len(code_of(function, *path)),
         "latency": LATENCY,
     }, {"narrow": narrow, "wasted": round(wasted, 2)}

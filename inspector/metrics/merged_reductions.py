@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..model import Instruction, MetricSpec, Scalar, TtgirOp
 from .source_trips import most_iterations
-from .subject import Place, Subject, op_line, source_line
+from .subject import LineName, Place, Subject, source_line
 
 if TYPE_CHECKING:
     from ..ttgir.flow import DataFlow
@@ -88,7 +88,7 @@ def merged(
             summed.append(op)
             # Of elements of unknown size each counts as a register.
             bits += (element_bits(source.element) or _REGISTER_BITS) << len(linear.register)
-    lines = {op_line(op) for op in summed} - {None}
+    lines = {source_line(op.loc) for op in summed} - {None}
     # What combines two lanes' values stands in a function that the line calls.
     exchanges = sum(
         inst.cls in _BETWEEN_LANES
@@ -101,7 +101,7 @@ def merged(
     )
     return {
         "reductions": len(summed),
-        "at": op_line(summed[0]) if summed else None,
+        "at": LineName.of(summed),
         "registers": -(-bits // _REGISTER_BITS),
         "exchanges": exchanges,
         "iterations": _most_iterations(subject, flow, summed),

@@ -18,10 +18,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from ..isa.mnemonics import CLASSES
 from ..model import Instruction, Machine, Metric, MetricSpec, SourceLoc
-from .subject import MEMORY_CLASSES, Subject, Tally, source_line
+from .subject import MEMORY_CLASSES, MOST_NAMED, LineName, Subject, Tally, source_line
 
 CLASS_SPECS = (
     MetricSpec(
@@ -145,13 +146,20 @@ def vector_overhead(subject: Subject, region: Tally) -> Iterator[Metric]:
             locs[id(inst.loc)] = inst.loc
     cycles_by_line: Counter[str] = Counter()
     for key, cycles in cycles_by_loc.items():
-        if (name := source_line(locs[key])) is not None:
-            cycles_by_line[name] += cycles
+        if (loc_line := source_line(locs[key])) is not None:
+            cycles_by_line[loc_line] += cycles
     line, line_cycles = max(
         cycles_by_line.items(), key=lambda place: place[1], default=(None, None)
     )
+    in_line = {key for key, loc in locs.items() if source_line(loc) == line}
+    steps = (
+        inst
+        for inst in map(code.__getitem__, region.indices)
+        if id(inst.loc) in in_line and inst.cls in VALU_CLASSES
+    )
+    name = LineName.of(list(islice(steps, MOST_NAMED)))
     value = {"cycles": kinds.total(), **{work_kind: kinds[work_kind] for work_kind in KINDS}}
-    yield Metric(OVERHEAD, {**value, "at": line, "at_cycles": line_cycles}, "mapping", "derived")
+    yield Metric(OVERHEAD, {**value, "at": name, "at_cycles": line_cycles}, "mapping", "derived")
 
 
 def kind_of(inst: Instruction) -> str | None:

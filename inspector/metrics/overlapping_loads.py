@@ -25,7 +25,7 @@ from .access_spans import (
 from .load_paths import LOADS, code_of, load_paths
 from .loop_shape import position_of
 from .loop_steps import access_steps
-from .subject import Place, Subject, source_line
+from .subject import LineName, Place, Subject
 from .written_tensors import WRITES
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _overlap(
         "asked": sum(asked for asked, _, _ in found),
         "distinct": sum(distinct for _, distinct, _ in found),
         "bytes": sum(sizes) if shared else 0,
-        "at": source_line(shared[0].inst.loc) if shared else None,
+        "at": LineName.of([access.inst for access in shared]),
         "lanes": lanes,
     }
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
+from ..model import Instruction, Metric, MetricSpec, Scalar
 from .loop_shape import position_of
 from .mix import VALU_CLASSES
-from .subject import Place, Subject, op_line
+from .subject import LineName, Place, Subject
 
 if TYPE_CHECKING:
     from ..ttgir.position_masks import MaskedTile
@@ -76,11 +76,11 @@ def _value(
                 if tile not in tiles:
                     tiles.append(tile)
     idle = _idle(subject, tiles)
-    first: TtgirOp | None = min((t.op for t in tiles), key=lambda op: op.index, default=None)
+    masked = sorted((tile.op for tile in tiles), key=lambda op: op.index)
     return {
         "tiles": len(tiles),
         "instructions": instructions,
-        "at": op_line(first),
+        "at": LineName.of(masked),
         "split": any(tile.is_split for tile in tiles),
         "idle": idle[0] if idle is not None else None,
         "iterations": idle[1] if idle is not None else None,

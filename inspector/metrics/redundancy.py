@@ -25,7 +25,7 @@ from .subject import (
     Place,
     SourceWork,
     Subject,
-    source_line,
+    op_line,
 )
 
 if TYPE_CHECKING:
@@ -284,7 +284,7 @@ def _most_repeated(
     worth_it = _leaves_room(subject, try_waves)
     values: tuple[Scalar, ...] = (
         worst.redundancy,
-        source_line(op.loc),
+        op_line(op),
         f"{tile.m}x{tile.n}x{tile.k}",
         cover.name,
         cover.needed,
@@ -380,7 +380,7 @@ def _vector(source: SourceWork, tensors: Sequence[tuple[TtgirOp, Copies]]) -> It
         "elements": worst.elements,
         "waves": worst.waves,
         "of_waves": source.waves or None,
-        "at": source_line(op.loc),
+        "at": op_line(op),
         "op": op.name,
     }
     yield Metric(VECTOR, round(slots / elements, 4), "ratio", "derived")

@@ -12,7 +12,7 @@ from typing import Final
 
 from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, LaneUse, Metric, MetricSpec, Scalar
-from .subject import LANE_EXCHANGES, Subject, source_line
+from .subject import LANE_EXCHANGES, LineName, Subject
 
 ELEMENTS: Final = "single_elements"
 
@@ -58,7 +58,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "loads": len(loads),
         "stores": len(accesses) - len(loads),
         "bytes": sum(access_bits(inst.op, inst.operands) or 0 for inst in loads) // 8,
-        "at": source_line(loads[0].loc),
+        "at": LineName.of(loads),
     }
     yield Metric(ELEMENTS, value, "mapping", "derived")
 

@@ -34,6 +34,7 @@ from .access_spans import GlobalAccesses
 from .joint_accesses import joint_accesses
 from .lane_metrics import untried_kpack
 from .located import located
+from .named_positions import NamedPositions
 from .options import option
 from .subject import (
     MEMORY_CLASSES,
@@ -201,6 +202,7 @@ class KernelStages:
         self.subject: Subject = located(code)
         self._families = families
         self._by_loop: dict[int, Mapping[str, Mapping[str, Metric]]] = {}
+        self._positions = NamedPositions(self.subject.function)
         self.metrics = Figures(families, self._of_kernel)
 
     # ------------------------------------------------------------------ code and loops
@@ -362,7 +364,7 @@ class KernelStages:
         made = list(family.kernel(self)) if family.kernel is not None else []
         if family.region is not None and self.subject.function.instructions:
             made += family.region(self._whole)
-        return made
+        return [self._positions.placed(metric) for metric in made]
 
     @cached_property
     def _whole(self) -> Region:
@@ -380,4 +382,4 @@ class KernelStages:
             if by_loop is None:
                 by_loop = self._by_loop[id(family)] = family.loops(self)
             made += by_loop.get(loop, {}).values()
-        return made
+        return [self._positions.placed(metric) for metric in made]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import Struct, field
 
@@ -339,6 +339,40 @@ def own_instructions(function: Function) -> dict[str, list[Instruction]]:
     return instructions_of
 
 
+class Positioned(Protocol):
+    """An instruction or operation."""
+
+    @property
+    def loc(self) -> SourceLoc | None:
+        """Its position."""
+
+
+MOST_NAMED: Final = 200
+"""Instructions or operations that a figure means by one name of a line."""
+
+
+class LineName(str):
+    """The user's own line as figures tell it, `gemm.py:12`, and the code that is meant by it.
+
+    Empty where that has no position. `named_positions` makes a text of it, or None, and
+    `Metric.positions`.
+    """
+
+    code: tuple[Positioned, ...]
+
+    @classmethod
+    def of(cls, code: Sequence[Positioned]) -> LineName | None:
+        """The line of the first of some instructions or operations; None for nothing.
+
+        Of many, `MOST_NAMED` are kept.
+        """
+        if not code:
+            return None
+        name = cls(source_line(code[0].loc) or "")
+        name.code = tuple(code[:MOST_NAMED])
+        return name
+
+
 def source_line(loc: SourceLoc | None) -> str | None:
     """The user's own line of a position, file name without folder; None where it is unknown."""
     if loc is None:
@@ -347,9 +381,24 @@ def source_line(loc: SourceLoc | None) -> str | None:
     return f"{user.file.rpartition('/')[2]}:{user.line}"
 
 
-def op_line(op: TtgirOp | None) -> str | None:
+def op_line(op: TtgirOp | None) -> LineName | None:
     """The user's own line of an operation."""
-    return source_line(op.loc) if op is not None else None
+    return LineName.of((op,)) if op is not None else None
+
+
+def line_of_most(code: Iterable[Instruction]) -> tuple[LineName | None, int | None]:
+    """The user's own line that most of some instructions belong to, and how many do.
+
+    The number is None where no line is known.
+    """
+    by_line: dict[str | None, list[Instruction]] = {}
+    for inst in code:
+        by_line.setdefault(source_line(inst.loc), []).append(inst)
+    without_line = by_line.pop(None, [])
+    if not by_line:
+        return LineName.of(without_line), None
+    most = max(by_line.values(), key=len)
+    return LineName.of(most), len(most)
 
 
 def variable_name(result: str) -> str:

@@ -17,7 +17,7 @@ from ..model import LoopReport, Metric, MetricSpec, Scalar, int_of, value_of
 from .bounds import LONGEST
 from .launch import NO_GRID, gpu_of
 from .residency import residency
-from .subject import Subject, source_line
+from .subject import Subject, op_line
 
 if TYPE_CHECKING:
     from ..ttgir.operand_tiles import OperandTile
@@ -116,7 +116,7 @@ def compute(
         "cycles": cycles,
         "contiguous_cycles": near_cycles,
         "iteration": _iteration(metrics if main is None else main.metrics),
-        "at": source_line(worst.op.loc),
+        "at": op_line(worst.op),
     }
     yield Metric(TILES, value, "mapping", "estimated", note)
 

@@ -13,7 +13,7 @@ from typing import Final
 from ..isa.dataflow.value_graph import graph_of, rows_of
 from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
 from .load_paths import code_of
-from .subject import Subject, source_line
+from .subject import LineName, Subject
 from .written_tensors import WRITES, is_coherent, unwritten
 
 UNCHANGED: Final = "loads.unchanged"
@@ -68,6 +68,5 @@ def _of_loop(subject: Subject, loop: Loop, own: Sequence[Instruction]) -> Metric
             note = "where the loop stores is not known"
             return Metric(UNCHANGED, None, "mapping", "derived", note)
         unchanged = [inst for inst in safe if inst.index in subject.places]
-    at = source_line(unchanged[0].loc) if unchanged else None
-    value: dict[str, Scalar] = {"loads": len(unchanged), "at": at}
+    value: dict[str, Scalar] = {"loads": len(unchanged), "at": LineName.of(unchanged)}
     return Metric(UNCHANGED, value, "mapping", "derived")

@@ -9,7 +9,6 @@ Both are looked for where neither memory nor LDS nor the matrix unit takes nearl
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +18,7 @@ from .float8 import float8_conversions
 from .loop_shape import position_of
 from .mix import VALU_CLASSES, vector_instructions
 from .random_words import random_call, random_calls
-from .subject import Place, Subject, own_instructions, source_line
+from .subject import Place, Subject, line_of_most, own_instructions
 
 if TYPE_CHECKING:
     from .operand_origins import OperandOrigins
@@ -167,7 +166,7 @@ def _on_positions(
         and not (calls and random_call(inst.loc) in calls)
     ]
     accesses = sum(inst.cls in _ACCESSES for inst in code)
-    line, count = _line_of_most(steps)
+    line, count = line_of_most(steps)
     return {
         "instructions": len(steps),
         "beyond": max(0, len(steps) - _OF_AN_ACCESS * accesses),
@@ -185,7 +184,7 @@ def _random(code: Sequence[Instruction], calls: Mapping[Place, bool]) -> dict[st
         for inst in (code if dropping else ())
         if inst.cls in VALU_CLASSES and random_call(inst.loc) in dropping
     ]
-    line, _ = _line_of_most(steps)
+    line, _ = line_of_most(steps)
     return {
         "instructions": len(steps),
         "calls": len({random_call(inst.loc) for inst in steps}),
@@ -212,19 +211,13 @@ def _tests(
     ]
     tests = [inst for inst in steps if _compares(inst) and _with_constant(inst, origins)]
     selections = min(sum(map(_selects, steps)), _SELECTIONS_OF_A_TEST * len(tests))
-    line, _ = _line_of_most(tests)
+    line, _ = line_of_most(tests)
     return {
         "instructions": len(tests) + selections,
         "tests": len(tests),
         "loaded": sum(access_bits(i.op, i.operands) or 0 for i in code if i.cls in _LOADS) // 8,
         "at": line,
     }
-
-
-def _line_of_most(steps: Sequence[Instruction]) -> tuple[str | None, int | None]:
-    """The source line that most of some instructions belong to, and how many do; None: unknown."""
-    lines = Counter(line for inst in steps if (line := source_line(inst.loc)) is not None)
-    return lines.most_common(1)[0] if lines else (None, None)
 
 
 def _loads(code: Sequence[Instruction]) -> int:

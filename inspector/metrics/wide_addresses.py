@@ -16,7 +16,7 @@ from typing import Final
 from ..isa.dataflow.operands import operand_texts
 from ..isa.waitflow.registers import FIRST_AGPR, FIRST_SGPR, FIRST_TTMP, named, split_destination
 from ..model import Instruction, Metric, MetricSpec, Scalar
-from .subject import Subject, Tally, source_line
+from .subject import LineName, Subject, Tally
 
 _ADDRESSES: Final = "wide_addresses"
 
@@ -81,7 +81,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         "instructions": len(arithmetic),
         "saved": max(0, len(arithmetic) - len(with_base)),
         "least": max(0, len(arithmetic) - len(with_base) - far),
-        "at": source_line(with_base[0].loc) if with_base else None,
+        "at": LineName.of(with_base),
     }
     yield Metric(_ADDRESSES, value, "mapping", "derived")
 

@@ -48,6 +48,7 @@ from .lines import (
 )
 from .machine import Machine
 from .metric import (
+    CodePosition,
     Metric,
     MetricKind,
     MetricSpec,
@@ -102,6 +103,7 @@ __all__ = [
     "Block",
     "Change",
     "ChangeKind",
+    "CodePosition",
     "Demand",
     "Emulated",
     "EmulatedFault",

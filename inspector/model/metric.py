@@ -7,7 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .numbers import Real
+from .numbers import Line, Real
+from .source import SourceLoc
 
 Origin = Literal["compiler", "derived", "estimated", "measured", "emulated"]
 """Where a figure comes from: read off the compiler's output, computed from what was read, resting
@@ -18,14 +19,35 @@ MetricValue = Scalar | Mapping[str, Scalar]
 MetricKind = Literal["number", "text", "boolean", "mapping", "any"]
 
 
+class CodePosition(Struct, frozen=True, gc=False, omit_defaults=True):
+    """An expression of the source that a figure is about, and its instructions.
+
+    Args:
+        key: what names it in the figure's value: `at`, `shared_at`; "" where that is no mapping.
+        source: the user's own expression; None where the compiler does not tell.
+        lines: its instructions that the figure is about, lines of the assembly; empty where they
+            are not known.
+        text: the mnemonic of the first of these.
+    """
+
+    key: str
+    source: SourceLoc | None
+    lines: tuple[Line, ...] = ()
+    text: str = ""
+
+
 class Metric(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A figure with its unit and origin. `note` says why a value is None or what it rests on."""
+    """A figure with its unit and origin. `note` says why a value is None or what it rests on.
+
+    `positions` are those that its value names, and others of their kind.
+    """
 
     name: str
     value: MetricValue
     unit: str
     origin: Origin
     note: str = ""
+    positions: tuple[CodePosition, ...] = ()
 
 
 def value_of(metrics: Mapping[str, Metric], name: str) -> MetricValue:

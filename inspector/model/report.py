@@ -79,12 +79,16 @@ class LoopReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Location(Struct, frozen=True):
-    """Where a finding points: a line of an artifact (`amdgcn`, `ttgir`) or of the source."""
+    """Where a finding points: a line of an artifact (`amdgcn`, `ttgir`) or of the source.
+
+    `column` is where its expression begins, in characters from 1; None where that is not known.
+    """
 
     kind: str
     file: str | None
     line: Line | None
     text: str = ""
+    column: Line | None = None
 
 
 class Trials(Struct, frozen=True):
@@ -125,8 +129,9 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is not known. `lines` are all lines of the
     assembly that it is about, where they are more than those of its locations. `plural_message` is
     the message as it stands where no figure is 1, by which equal findings are known; empty where it
-    is the same. A saved report has neither of these two. `doubt` says how little the cure saves of
-    what is no finding for that reason; it is empty for findings.
+    is the same. `anchor` is the line by which fingerprints know it: of the source if there is one.
+    A saved report has none of these three. `doubt` says how little the cure saves of what is no
+    finding for that reason; it is empty for findings.
     """
 
     rule: str
@@ -144,6 +149,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fingerprint: str
     lines: tuple[Line, ...] = ()
     plural_message: str = ""
+    anchor: Location | None = None
 
     def __str__(self) -> str:
         source = next((place for place in self.locations if place.kind == "source"), None)
@@ -159,6 +165,15 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
             if place.kind == "amdgcn" and place.line is not None
         )
         return self.lines or located
+
+    def column_in(self, file: str, line: int | None) -> int | None:
+        """Where its expression begins in a line of the source, from 1; None where unknown."""
+        columns = (
+            place.column
+            for place in self.locations
+            if (place.kind, place.file, place.line) == ("source", file, line)
+        )
+        return next(columns, None)
 
     @property
     def advice(self) -> str:

@@ -36,7 +36,7 @@ UNWRITTEN: Final[Mapping[type[Struct], tuple[str, ...]]] = MappingProxyType(
     {
         Artifact: ("kind", "path"),
         ErrorRecord: ("unsupported_ir",),
-        Finding: ("lines", "plural_message"),
+        Finding: ("anchor", "lines", "plural_message"),
         KernelReport: ("saved_in",),
         LivePeak: ("counts",),
         Metric: ("name",),

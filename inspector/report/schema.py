@@ -61,6 +61,7 @@ def brief_schema() -> _Schema:
         definitions[name]["required"].remove(optional)
         definitions[name]["additionalProperties"] = False
     del definitions["Metric"]["properties"]["note"]
+    del definitions["Metric"]["properties"]["positions"], definitions["CodePosition"]
     definitions["KernelTime"]["required"].remove("instructions")
     del definitions["KernelTime"]["properties"]["instructions"], definitions["InstructionTime"]
     counts = ("loops", "metrics_of_loops", "findings", "leads", "notes")

@@ -19,7 +19,7 @@ from kinspect.inspector.formats import github, junit, lint_json, lint_md, lint_t
 from kinspect.inspector.lint.engine import evaluate
 from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
 from kinspect.inspector.lint.schema import load_pack
-from kinspect.inspector.model import ErrorRecord, Finding, KernelReport, Report, SourceLoc
+from kinspect.inspector.model import ErrorRecord, Finding, KernelReport, Location, Report, SourceLoc
 from kinspect.inspector.pipeline.analysis import catalogue
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
@@ -121,11 +121,16 @@ def _checked(kernel: KernelReport, findings: tuple[Finding, ...]) -> CheckedKern
 
 
 def _moved(finding: Finding) -> Finding:
-    places = (
-        replace(at, file=at.file.replace(BUILT_IN, LIES_IN)) if at.file else at
-        for at in finding.locations
+    anchor = finding.anchor
+    return replace(
+        finding,
+        locations=tuple(map(_moved_place, finding.locations)),
+        anchor=_moved_place(anchor) if anchor is not None else None,
     )
-    return replace(finding, locations=tuple(places))
+
+
+def _moved_place(at: Location) -> Location:
+    return replace(at, file=at.file.replace(BUILT_IN, LIES_IN)) if at.file else at
 
 
 def _without(

@@ -291,7 +291,14 @@ def values_of(finding: Finding, kernel: KernelReport) -> Values:
 
 
 def loop_of(finding: Finding, kernel: KernelReport) -> LoopReport | None:
-    """The innermost loop that a finding's first line of assembly is in; None for none."""
+    """The innermost loop that a finding's first line of assembly is in; None for none.
+
+    A finding on the kernel as a whole is of none, wherever the expression is that it points at.
+    """
+    anchor = finding.anchor
+    head = (kernel.source.file, kernel.source.line) if kernel.source is not None else None
+    if anchor is not None and (anchor.file, anchor.line) == head:
+        return None
     lines = [place.line for place in finding.locations if place.kind == "amdgcn" and place.line]
     if not lines:
         return None
