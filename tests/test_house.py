@@ -68,8 +68,8 @@ def is_literal(node: ast.expr) -> bool:
 # These shape what is shown and decide nothing.
 ALLOWED = {
     # A message that names its file is not shown behind the file's name once more.
-    "inspector/cli/sweep.py: error.message.removeprefix(f'{error.file}: ')",
-    "inspector/cli/progress.py: error.message.startswith(error.file)",
+    "inspector/cli/progress.py: error.message[len(file):]",
+    "inspector/cli/progress.py: error.message.startswith(file)",
     "inspector/isa/objects/load.py: error.message.removeprefix(f'{name}: ')",
     "inspector/pipeline/error_records.py: error.message.removeprefix(f'{file}: ')",
     # A unit of measurement says how its number is written.

@@ -11,7 +11,8 @@ import kinspect
 import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.machines import load
-from kinspect.inspector.machines.products import all_products, find_product, targets_named
+from kinspect.inspector.machines.loader import targets_named
+from kinspect.inspector.machines.products import all_products, find_product
 from kinspect.inspector.pipeline.jobs import request_for, timing
 
 Tool = Callable[..., Any]

@@ -97,7 +97,7 @@ def _check(targets: Sequence[str], archs: Sequence[str]) -> None:
             if not is_recording:
                 raise
     if archs:
-        from ..inspector.machines.products import targets_named
+        from ..inspector.machines.loader import targets_named
 
         targets_named(archs)
 

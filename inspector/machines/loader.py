@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from msgspec import Struct
 from ..base.documents import own_yaml
 from ..base.errors import KinspectError
 from ..model import Machine
+from .products import all_products, product_named
+from .target_names import base_arch
 
 DEFAULT_ARCH = "gfx942"
 """The target to compile for and to emulate where nobody names one."""
@@ -45,11 +47,6 @@ def names(folder: Path = _FOLDER) -> tuple[str, ...]:
     return tuple(sorted((p.stem for p in folder.glob("gfx*.yaml")), key=lambda n: (len(n), n)))
 
 
-def base_arch(arch: str) -> str:
-    """The bare gfx name of a target: `amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-` -> `gfx942`."""
-    return arch.strip().partition(":")[0].rpartition("-")[2].lower()
-
-
 def load(arch: str, folder: Path = _FOLDER) -> Machine:
     """The limits of one target.
 
@@ -68,8 +65,6 @@ def load(arch: str, folder: Path = _FOLDER) -> Machine:
 
 def _arch_of_product(name: str, folder: Path) -> str:
     """The target of a product, or the error of a name that is neither's."""
-    from .products import all_products, product_named  # which loads machines
-
     product = product_named(name)
     if product is not None:
         return product.arch
@@ -80,6 +75,26 @@ def _arch_of_product(name: str, folder: Path) -> str:
         f"did you mean {', '.join(near)}?" if near else "see `kinspect arch list`",
         meant=(name, near[0]) if near else None,
     )
+
+
+def targets_named(names: Iterable[str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The gfx names of targets that are named by gfx name or product, and target -> product.
+
+    Raises:
+        KinspectError: an unknown name, or two products of one target.
+    """
+    products: dict[str, str] = {}
+    archs: dict[str, None] = {}
+    for name in names:
+        arch = load(name).arch
+        archs[arch] = None
+        product = product_named(name)
+        if product is not None and products.setdefault(arch, product.name) != product.name:
+            raise KinspectError(
+                f"{products[arch]} and {product.name} are both {arch}, whose code is the same",
+                "name the one to time for",
+            )
+    return tuple(archs), products
 
 
 @functools.cache

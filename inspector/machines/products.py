@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from ..base.documents import own_yaml
-from ..base.errors import KinspectError
 from ..model import Machine
-from .loader import base_arch, load
+from .target_names import base_arch
 
 _FILE = Path(__file__).with_name("products.yaml")
 _VENDOR = re.compile(r"^(?:amd)?(?:instinct|radeonpro|radeon)?(?:rx)?")
@@ -49,26 +48,6 @@ class Product(Struct, frozen=True):
 def product_named(name: str) -> Product | None:
     """The product that a person names: "mi300x", "RX 7900 XTX", "Radeon RX 7900 XTX", "7900xtx"."""
     return _products_by_name().get(_bare(name))
-
-
-def targets_named(names: Iterable[str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """The gfx names of targets that are named by gfx name or product, and target -> product.
-
-    Raises:
-        KinspectError: an unknown name, or two products of one target.
-    """
-    products: dict[str, str] = {}
-    archs: dict[str, None] = {}
-    for name in names:
-        arch = load(name).arch
-        archs[arch] = None
-        product = product_named(name)
-        if product is not None and products.setdefault(arch, product.name) != product.name:
-            raise KinspectError(
-                f"{products[arch]} and {product.name} are both {arch}, whose code is the same",
-                "name the one to time for",
-            )
-    return tuple(archs), products
 
 
 def find_product(

@@ -11,7 +11,8 @@ import msgspec
 
 from ..base.documents import own_yaml
 from ..model.rates import Rates
-from .loader import base_arch, cite
+from .loader import cite
+from .target_names import base_arch
 
 _FILE = Path(__file__).with_name("rates.yaml")
 

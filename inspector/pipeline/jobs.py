@@ -24,7 +24,7 @@ from ..base.status import doing
 from ..capture.options import CaptureOptions
 from ..capture.sweep_axes import Axis
 from ..capture.targets import Target
-from ..machines.products import targets_named
+from ..machines.loader import targets_named
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
 from .analysis_options import AnalysisOptions, TimeOptions

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ..machines import load, names
-from ..machines.loader import base_arch
+from ..machines.target_names import base_arch
 from ..model import KernelReport, Machine, int_of
 from ..model.recording import KernelProfile
 from .figures import quirks

@@ -63,7 +63,7 @@ def test_what_is_wrong_is_one_line_before_the_screen_opens(arguments: list[str],
     done = ran("tui", *arguments, cwd=root, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
     assert said in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert done.stderr.count("kinspect: ") == 1
     assert done.stderr.startswith("kinspect: error: ")
     assert done.stdout == ""
 

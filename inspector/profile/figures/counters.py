@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from ...base.documents import own_yaml
-from ...machines.loader import base_arch
+from ...machines.target_names import base_arch
 
 _FOLDER = Path(__file__).parent
 _INSTANCE = re.compile(r"\[\d+\]$")

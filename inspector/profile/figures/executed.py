@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ...base.documents import own_yaml
 from ...isa.operations import Operations, operations
-from ...machines.loader import base_arch
+from ...machines.target_names import base_arch
 from ...model import Instruction
 
 _FILE = Path(__file__).with_name("executed.yaml")

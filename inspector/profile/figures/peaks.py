@@ -12,8 +12,8 @@ from msgspec import Struct, field
 
 from ...base.documents import own_yaml
 from ...machines import load, names
-from ...machines.loader import base_arch
 from ...machines.products import Product, find_product, shared_bandwidth
+from ...machines.target_names import base_arch
 from ...model import Machine
 from ...model.recording import Agent
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from ...base.documents import own_yaml
-from ...machines.loader import base_arch
+from ...machines.target_names import base_arch
 from ...model.recording import NONE, Dispatches, KernelShape
 
 _FILE = Path(__file__).with_name("quirks.yaml")
