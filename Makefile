@@ -2,7 +2,6 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test test-all lint types contracts docs format check bench clean
@@ -56,16 +55,11 @@ $(VENV)/.installed-triton: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable . triton
 	touch $@
 
-# Tests need torch, and the CPU's suffices: PyPI's brings 2.7 GB of CUDA. An index of your own: TORCH_INDEX=…
-$(VENV)/.installed-torch: $(VENV)/bin/python constraints.txt
-	$(BIN)/python -c "import torch" 2>/dev/null || $(PIP) torch --index-url $(TORCH_INDEX)
-	touch $@
-
-$(VENV)/.installed-test: $(VENV)/.installed-torch pyproject.toml constraints.txt
+$(VENV)/.installed-test: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable ".[test]"
 	touch $@ $(VENV)/.installed-triton
 
-$(VENV)/.installed-dev: $(VENV)/.installed-torch pyproject.toml constraints.txt
+$(VENV)/.installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable ".[dev]"
 	touch $@ $(VENV)/.installed-test $(VENV)/.installed-triton
 
