@@ -72,7 +72,7 @@ def test_a_finding_with_its_figures_place_and_commands(report: Report) -> None:
     finding = next(f for f in report.kernels[0].findings if f.rule == "KI044")
     opening = f"finding {finding.fingerprint[:6]} KI044 warning column_sums.py:12 saves=50.8%: "
     assert opening in text
-    assert "  cure Load along the dimension that is contiguous in memory" in text
+    assert "  fix Load along the dimension that is contiguous in memory" in text
     assert re.search(
         rf"^access {kernel}\.M\d+ buffer_load_ushort column_sums.py:12: lines=64 lines_ideal=1$",
         text,
@@ -86,7 +86,7 @@ def test_a_cure_is_said_once(report: Report) -> None:
     again = replace(first, fingerprint="0123456789abcdef")
     text = written(replace(report, kernels=(replace(kernel, findings=(first, again)),)))
     assert text.count("Load along the dimension") == 1
-    assert f"\n  cure as {first.fingerprint[:6]}\n" in text
+    assert f"\n  fix as {first.fingerprint[:6]}\n" in text
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_lint_says_the_same_with_the_same_ids(report: Report) -> None:
         assert any(other.startswith(known_part) for other in analyzed)
     assert len(findings) == 2  # what is found in both loops is told once
     assert [line.split()[3] for line in findings] == ["warning", "warning"]  # by what they save
-    cure = next(line for line in analyzed if line.startswith("  cure "))
+    cure = next(line for line in analyzed if line.startswith("  fix "))
     assert cure in text
 
 

@@ -58,8 +58,8 @@ def shipped(rules: Pack) -> Pack:
         (10.0, "warning", ""),
         (9.9, "info", ""),
         (3.0, "info", ""),
-        (2.9, "info", "its cure saves 2.9 % of the launch"),
-        (0.0, "info", "its cure saves 0 % of the launch"),
+        (2.9, "info", "it would save 2.9 % of the launch"),
+        (0.0, "info", "it would save 0 % of the launch"),
         (None, "error", ""),
     ],
 )
@@ -344,7 +344,7 @@ def report() -> Report:
     whole = kinspect.analyze(SMALL).report
     (small,) = whole.kernels
     finding = replace(small.findings[0], rule="R1", saves_percent=27.3)
-    little = {"saves_percent": 1.2, "doubt": "its cure saves 1.2 % of the launch"}
+    little = {"saves_percent": 1.2, "doubt": "it would save 1.2 % of the launch"}
     lead = replace(finding, rule="R2", message="little", **little)
     return replace(whole, kernels=(replace(small, findings=(finding,), leads=(lead,)),))
 

@@ -338,7 +338,7 @@ def test_findings_on_code_say_what_their_cures_save_of_a_stated_launch(tool: Too
         assert f"--args {shlex.quote(ARGUMENTS)}" in run.stdout or command == "analyze"
     assert [rest for _, *rest in told["analyze"]] == [rest for _, *rest in told["lint"]]
     ident, _, percent = told["analyze"][0]
-    assert f"cure saves: {percent} % of the launch" in tool("show", ident).stdout
+    assert f"saves: {percent} % of the launch" in tool("show", ident).stdout
     compared = tool("diff", GEMM, GEMM, *launch, "--format", "json")
     (pair,) = json.loads(compared.stdout)["pairs"]
     assert [side["metrics"]["time.us"]["value"] > 10 for side in pair["sides"]] == [True, True]

@@ -311,7 +311,7 @@ def test_every_form_has_the_best_first(thin_tried: Trials) -> None:
     try_agent.write(result, stream)
     lines = stream.getvalue().splitlines()
     named_in = [line for line in lines if line.startswith("faster ")]
-    assert [re.sub(r"( cures [^:]+)?: .*", "", line)[7:] for line in named_in] == advised
+    assert [re.sub(r"( for [^:]+)?: .*", "", line)[7:] for line in named_in] == advised
     told = [line.partition(": ")[2] for line in lines if line.startswith("  tried: ")]
     assert told
     assert not [line for line in named_in if line.partition(": ")[2] in told]  # once is enough

@@ -204,10 +204,10 @@ def _finding(
     yield f"{heading}: {message}"
     advice = " ".join(finding.advice.split())
     if advice in printed.cures:
-        yield f"  cure as {printed.cures[advice]}"
+        yield f"  fix as {printed.cures[advice]}"
     elif advice:
         printed.cures[advice] = identity
-        yield f"  cure {advice}"
+        yield f"  fix {advice}"
     trials = [*tried_lines(finding)]
     helped = next((trial for trial in finding.trials if trial.helped), None)
     if helped is not None:

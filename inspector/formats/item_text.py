@@ -43,12 +43,12 @@ def write_findings(
         _paragraph(paper, "", finding.message)
         _paragraph(paper, "confidence: ", finding.confidence)
         if finding.saves_percent is not None:
-            _paragraph(paper, "cure saves: ", f"{finding.saves_percent:g} % of the launch")
+            _paragraph(paper, "saves: ", f"{finding.saves_percent:g} % of the launch")
         for metric, value in finding.evidence.items():
             _paragraph(paper, f"{metric} = ", show(value))
         for location in finding.locations:
             _paragraph(paper, "at ", _place(location))
-        _paragraph(paper, "cure: ", finding.advice)
+        _paragraph(paper, "fix: ", finding.advice)
         for line in tried_lines(finding):
             _paragraph(paper, "", line)
     if rule is not None:
@@ -151,7 +151,7 @@ def _access(paper: Paper, access: Access) -> None:
             _paragraph(paper, f"{name} = ", str(value))
     _paragraph(paper, "limited by ", access.limited_by or "")
     _paragraph(paper, "", access.reason)
-    _paragraph(paper, "cure: ", access.fix)
+    _paragraph(paper, "fix: ", access.fix)
 
 
 def _kernel_line(paper: Paper, kernel: KernelReport) -> None:

@@ -72,16 +72,16 @@ def _advised(
     if not trials.tried:
         return
     if not trials.advised:
-        yield "no change is faster" if trials.is_timed else "no change is a cure"
+        yield "no change is faster" if trials.is_timed else "no change removes it"
     for number, row in enumerate(trials.advised):
-        cures = f" cures {' '.join(row.cures)}" if row.cures else ""
+        cures = f" for {' '.join(row.cures)}" if row.cures else ""
         if row.change in printed:
             figures = f"as tried for {printed[row.change]}"
             if row.trial.time is not None:
                 figures = f"{time_view.difference(row.trial.time)}, {figures}"
         else:
             figures = outcome_text(row.trial)
-        word = "faster" if row.trial.time is not None else "cure"
+        word = "faster" if row.trial.time is not None else "removes it"
         lines = [
             f"{word} {steps_text(row.change)}{cures}: {figures}",
             f"  apply {applied(row.change, subject)}",

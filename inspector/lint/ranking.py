@@ -85,7 +85,7 @@ def valued(finding: Finding, percent: float | None, *, is_stated: bool) -> Findi
     if percent is None:
         return finding
     is_small = saves_little(percent, is_stated=is_stated)
-    doubt = f"its cure saves {percent:g} % of the launch" if is_small else ""
+    doubt = f"it would save {percent:g} % of the launch" if is_small else ""
     severity: Severity = "warning" if percent >= MUCH else "info"
     return replace(
         finding,
