@@ -103,8 +103,8 @@ def command(
 
             time_json.write(kernels, time_us, stream)
         else:
-            from ..formats import time_text
+            from ..present import time as present
 
-            time_text.write(kernels, time_us, stream, color=color)
+            present.write(kernels, time_us, stream, color=color)
     print_problems(report.errors, report.notes)
     return 2 if report.errors or not any(k.time or k.loop_times for k in report.kernels) else 0

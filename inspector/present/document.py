@@ -44,13 +44,15 @@ class Figure(Struct, frozen=True):
         label: what it is of.
         text: the figure, with its unit.
         share: of what there is, 0 to 1: drawn as a bar; None without one.
-        beside: what stands behind the bar.
+        beside: what follows the bar.
+        tone: of the bar.
     """
 
     label: str
     text: Text
     share: float | None = None
     beside: Text = ()
+    tone: Tone = ""
 
 
 class Figures(Struct, frozen=True):

@@ -25,6 +25,7 @@ from .document import (
     Span,
     Table,
     Text,
+    Tone,
     table,
     words,
 )
@@ -39,6 +40,7 @@ _MOST_OPTIONS: Final = 72
 """Characters of the options on a first screen."""
 _BAR: Final = 16
 _MOST_REASONS: Final = 3
+_NEARLY_ALL: Final = 0.9
 _MARKS: Final = {"error": "error", "warning": "warning", "info": "note"}
 
 
@@ -91,7 +93,7 @@ def first_screen(
     elif kernel.no_time:
         blocks.append(Paragraph(words(f"no time: {kernel.no_time}", "weak")))
     blocks += [
-        Paragraph(words(f"{text[0].upper()}{text[1:]}", "warning"))
+        Paragraph(words(text, "warning"))
         for text in (view.assumed(kernel), view.unread(kernel))
         if text
     ]
@@ -227,18 +229,19 @@ def _resources(kernel: KernelReport) -> Section:
             words(f"{view.show(vgprs)} of {view.show(vgpr_limit)}"),
             _share(vgprs, vgpr_limit),
             beside,
+            _fullness(vgprs, vgpr_limit),
         )
     ]
     if live := view.live_registers(kernel):
-        held = registers_view.held_text(kernel.live_peak) if kernel.live_peak else ""
-        rows.append(Figure("", words(f"{live}{': ' if held else ''}{held}", "weak")))
+        names = registers_view.held_text(kernel.live_peak) if kernel.live_peak else ""
+        rows.append(Figure("", words(f"{live}{': ' if names else ''}{names}", "weak")))
     lds, lds_limit = int_of(m, "lds_bytes"), int_of(m, "lds_limit")
     note = m["lds_bytes"].note if lds is None and "lds_bytes" in m else ""
     code = Span(f"{note}{'   ' if note else ''}code {view.kib(int_of(m, 'code_bytes'))}")
     used = view.kib(lds).removesuffix(" KiB")
-    rows.append(
-        Figure("LDS", words(f"{used} of {view.kib(lds_limit)}"), _share(lds, lds_limit), (code,))
-    )
+    held = words(f"{used} of {view.kib(lds_limit)}")
+    share, tone = _share(lds, lds_limit), _fullness(lds, lds_limit)
+    rows.append(Figure("LDS", held, share, (code,), tone))
     first, *others = occupancy_view.occupancy_lines(kernel)
     rows.append(Figure("occupancy", words(first)))
     rows += [Figure("", words(text, "weak")) for text in others]
@@ -247,6 +250,12 @@ def _resources(kernel: KernelReport) -> Section:
 
 def _share(part: int | None, whole: int | None) -> float | None:
     return part / whole if part is not None and whole else None
+
+
+def _fullness(part: int | None, whole: int | None) -> Tone:
+    """Of a bar: nearly all is taken, or not."""
+    share = _share(part, whole)
+    return "bad" if share is not None and share > _NEARLY_ALL else "good"
 
 
 def _loops(kernel: KernelReport) -> Iterator[Section]:

@@ -35,8 +35,10 @@ _STYLES: Final[dict[Tone, str]] = {
 }
 _BAR: Final = 20
 _MARGIN: Final = "  "
+_READABLE: Final = 20
+"""Characters that a column keeps while others can be left out."""
 _LEAST: Final = 6
-"""Characters of a column that shrinks."""
+"""Characters that a column keeps."""
 _TOKENS: Final = re.compile(r"\s+|\S+")
 
 
@@ -118,11 +120,10 @@ def _figures(figures: Figures, width: int) -> Iterator[Line]:
         text = row.text
         if row.share is not None:
             filled = min(_BAR, max(1 if row.share else 0, round(_BAR * row.share)))
-            bar: Tone = "bad" if row.share > 0.9 else "good"
             text = (
                 *text,
                 Span(f"{'':{figure - len(plain(text))}}  "),
-                Span("▇" * filled, bar),
+                Span("▇" * filled, row.tone),
                 Span("▁" * (_BAR - filled), "weak"),
             )
         if row.beside:
@@ -171,15 +172,15 @@ def _table(table: Table, width: int, *, fits: bool) -> Iterator[Line]:
 
     if fits:
         shrinking = [n for n in shown if table.columns[n].shrinks]
-        least = {n: min(widths[n], max(_LEAST, len(table.columns[n].title))) for n in shrinking}
-        while total() - sum(widths[n] - least[n] for n in shrinking if n in shown) > width:
+        room = {n: widths[n] - min(widths[n], _READABLE) for n in shrinking}
+        while total() - sum(room[n] for n in shrinking if n in shown) > width:
             last = max(shown, key=lambda n: (table.columns[n].rank, n))
             if not table.columns[last].rank:
                 break
             shown.remove(last)
         while total() > width:
             longest = max(
-                (n for n in shrinking if n in shown and widths[n] > least[n]),
+                (n for n in shrinking if n in shown and widths[n] > _LEAST),
                 key=lambda n: widths[n],
                 default=None,
             )

@@ -1,0 +1,215 @@
+"""Documents and their renderers: as wide as the paper, and what is named to go goes first."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import kinspect
+import pytest
+from kinspect.inspector.model import KernelReport, Report
+from kinspect.inspector.present import markdown, text
+from kinspect.inspector.present.document import (
+    Code,
+    Column,
+    Figure,
+    Figures,
+    Item,
+    Items,
+    Listing,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    words,
+)
+from kinspect.inspector.present.paper import Line, PlainPaper
+from kinspect.inspector.present.report import document, kernels_table
+from msgspec.structs import replace
+
+SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
+WIDTHS = (80, 120, 200)
+
+
+@pytest.fixture(scope="module")
+def small() -> KernelReport:
+    (kernel,) = kinspect.analyze(SMALL).report.kernels
+    return kernel
+
+
+class Terminal(PlainPaper):
+    """A terminal of some width."""
+
+    def __init__(self, width: int) -> None:
+        self.lines: list[str] = []
+        super().__init__(io.StringIO())
+        self.width, self.shortens = width, True
+
+    def print(self, line: Line) -> None:
+        self.lines.append(line.plain)
+
+
+def plain(*blocks: object, width: int = 80, fits: bool = True) -> list[str]:
+    return [
+        line.plain
+        for block in blocks
+        for line in text.lines_of(block, width, fits=fits)  # type: ignore[arg-type]
+    ]
+
+
+WIDE = Table(
+    (
+        Column("name", shrinks=True),
+        Column("time", right=True),
+        Column("a", rank=1),
+        Column("b", rank=2),
+    ),
+    (("n" * 60, "41 µs", "a" * 20, "b" * 20), ("short", "1 µs", "", "")),
+)
+
+
+def test_a_table_leaves_out_the_highest_rank_and_then_cuts_in_the_middle() -> None:
+    heads = {width: plain(WIDE, width=width)[0].split() for width in (120, 80, 60, 30)}
+    assert heads == {
+        120: ["name", "time", "a", "b"],
+        80: ["name", "time", "a", "b"],
+        60: ["name", "time", "a"],
+        30: ["name", "time"],
+    }
+    narrow = plain(WIDE, width=60)
+    assert max(map(len, narrow)) <= 60
+    assert "n…n" in narrow[1]
+    assert "41 µs" in narrow[1]
+
+
+def test_a_file_has_no_width() -> None:
+    assert "b" * 20 in plain(WIDE, width=60, fits=False)[1]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_reports_of_many_kernels_fit_the_terminal(small: KernelReport, width: int) -> None:
+    long = "attention_forward_with_a_name_that_tells_all_of_its_shapes_and_types"
+    kernels = tuple(replace(small, id=f"dir/{long}{n}.py::k", name=f"{long}_{n}") for n in range(9))
+    terminal = Terminal(width)
+    text.write(document(Report("t", {}, kernels, ())), terminal)
+    assert max(map(len, terminal.lines)) <= width
+    assert sum("error KI001" in line for line in terminal.lines) == 9
+
+
+def test_a_table_of_kernels_has_the_first_change_of_each(small: KernelReport) -> None:
+    clean = replace(small, name="clean", findings=())
+    table = kernels_table((small, clean))
+    at = [column.title for column in table.columns].index("first change")
+    assert [row[at] for row in table.rows] == ["error KI001", "none"]
+
+
+def test_the_answer_stands_before_what_it_rests_on(small: KernelReport) -> None:
+    report = Report("t", {}, (small,), ())
+    terminal, whole = Terminal(80), Terminal(80)
+    text.write(document(report), terminal)
+    text.write(document(report, details=True), whole)
+    (finding,) = (n for n, line in enumerate(terminal.lines) if "KI001" in line)
+    assert finding < 10
+    assert terminal.lines[-1].strip().endswith("--details")
+    assert not any("Hot loop" in line for line in terminal.lines)
+    (loop,) = (n for n, line in enumerate(whole.lines) if "Hot loop" in line)
+    assert any("KI001" in line for line in whole.lines[:loop])
+
+
+def test_more_findings_than_a_screen_holds_are_counted(small: KernelReport) -> None:
+    findings = tuple(
+        replace(small.findings[0], rule=f"R{n}", message=f"fact {n}") for n in range(9)
+    )
+    report = Report("t", {}, (replace(small, findings=findings),), ())
+    shown = "\n".join(line.plain for s in document(report) for line in _lines(s))
+    whole = "\n".join(line.plain for s in document(report, details=True) for line in _lines(s))
+    assert "fact 4" in shown
+    assert "fact 5" not in shown
+    assert "4 more findings: --details" in shown
+    assert "fact 8" in whole
+
+
+def _lines(section: Section) -> list[Line]:
+    return [line for block in section.blocks for line in text.lines_of(block, 100)]
+
+
+def test_tones_stay_on_their_words_over_lines() -> None:
+    sentence = Paragraph((Span("one two three ", "strong"), Span("four five six", "weak")))
+    lines = list(text.lines_of(sentence, 16))
+    assert [line.plain for line in lines] == ["  one two three", "    four five", "    six"]
+    assert lines[0].spans[-1] == ("one two three", "bold")
+    assert lines[2].spans[-1] == ("six", "dim")
+
+
+def test_a_word_longer_than_the_line_stays_whole() -> None:
+    assert plain(Paragraph(words("a " + "b" * 90)))[1].strip() == "b" * 90
+
+
+def test_items_stand_under_one_another() -> None:
+    items = Items(
+        (
+            Item(Span("-27 %", "warning"), ":41", "four warps", "KI001", (Span("num_warps=1"),)),
+            Item(Span("note", "info"), "", "x " * 60),
+        )
+    )
+    first, below, *others = plain(items)
+    assert first == "  -27 %  :41  four warps  KI001"
+    assert below == "              → num_warps=1"
+    assert all(line.startswith(" " * 14) for line in others[1:])
+
+
+def test_figures_with_bars() -> None:
+    full = Figures((Figure("LDS", words("64 of 64"), 1.0), Figure("VGPRs", words("0 of 512"), 0.0)))
+    lds, vgprs = plain(full)
+    assert lds == f"  LDS    64 of 64  {'▇' * 20}"
+    assert vgprs == f"  VGPRs  0 of 512  {'▁' * 20}"
+
+
+def test_lines_keep_their_own_indentation_and_code_is_not_broken() -> None:
+    assert plain(Listing(("a", "  b"))) == ["  a", "    b"]
+    assert plain(Code(("x" * 200,))) == ["    " + "x" * 200]
+
+
+def test_markdown_of_each_block() -> None:
+    blocks = (
+        Paragraph(words("it waits", "strong")),
+        Figures((Figure("waves", words("8 of 8")),)),
+        Figures((Figure("VALU", words("3")),), is_row=True),
+        Table((Column("a"),), (("1|2",),)),
+        Items((Item(Span("-5 %"), ":3", "narrow", "KI003", (Span("widen"),)),)),
+        Code(("s_nop 0", "```"), "diff"),
+    )
+    title = (Span("k<b>", "strong"), Span("  gfx942"))
+    lines = list(markdown.lines_of((Section(blocks, title, is_subject=True),)))
+    assert [line for line in lines if line] == [
+        "## `k<b>` gfx942",
+        "**it waits**",
+        "- **waves** 8 of 8",
+        "| VALU |",
+        "| --- |",
+        "| 3 |",
+        "| a |",
+        "| --- |",
+        "| 1\\|2 |",
+        "- **-5 %** :3: narrow (KI003)",
+        "  - widen",
+        "```diff",
+        "s_nop 0",
+        "'''",
+        "```",
+    ]
+
+
+def test_markdown_folds_up_to_the_next_subject() -> None:
+    folded = Section((), words("a<b>"), is_subject=True, folds=True)
+    more = Section((Paragraph(words("inside")),))
+    after = Section((Paragraph(words("outside")),), words("c"), is_subject=True)
+    lines = [line for line in markdown.lines_of((folded, more, after)) if line]
+    assert lines == [
+        "<details><summary><code>a&lt;b&gt;</code></summary>",
+        "inside",
+        "</details>",
+        "## `c`",
+        "outside",
+    ]
+    assert list(markdown.lines_of((folded,)))[-1] == "</details>"
