@@ -11,8 +11,6 @@ from ..explain import view
 from ..explain.table import Column, rows_of
 from ..present.paper import Line, paper_for, print_wrapped
 
-MOST_CONFIG = 100
-
 
 def write(bench: Bench, stream: TextIO, *, color: bool | None = None) -> None:
     """Prints the table, then every message, note and figure of others."""

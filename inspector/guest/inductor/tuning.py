@@ -37,7 +37,6 @@ OPTIONS = (
 """Keys of a configuration that are compile options, unless the kernel has such a parameter."""
 HEURISTICS_MODULE = "torch._inductor.runtime.triton_heuristics"
 SCALARS = (bool, int, float, str)
-DEFAULT_WARPS = 4
 FOREACH_WARPS = 8
 """`foreach` of torch/_inductor/runtime/triton_heuristics.py."""
 DIMENSIONS = ("x", "y", "z")

@@ -16,8 +16,6 @@ REQUIRED = ("launch", "reference", "make_inputs")
 """Functions without which a file cannot be checked."""
 BACKENDS = {"hip": "amd", "cuda": "nvidia"}
 """Platform of a PyTorch build -> Triton's backend for it."""
-FNUZ_ARCHS = ("gfx94",)
-"""Prefixes of targets with float8 fnuz types in hardware; other AMD targets convert them."""
 JITTED_CLASSES = (
     ("triton.runtime.jit", "JITFunction"),
     ("triton.runtime.interpreter", "InterpretedFunction"),

@@ -30,8 +30,6 @@ ARITHMETIC = frozenset(
 )
 """Stop reasons of vector arithmetic; the pc may be some instructions further on."""
 TRAPS = frozenset({"ASSERT_TRAP", "DEBUG_TRAP", "TRAP"})
-AT_PC = frozenset({"ILLEGAL_INSTRUCTION", "BREAKPOINT", "SINGLE_STEP"})
-"""Stop reasons for which the pc is that of the culprit."""
 _PROBE = -1
 _MOST_WAITED = 8
 

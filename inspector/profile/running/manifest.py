@@ -103,11 +103,6 @@ def read(run: Path) -> Manifest:
         ) from None
 
 
-def is_run(path: Path) -> bool:
-    """Tells whether a path is a folder with a manifest."""
-    return (path / NAME).is_file()
-
-
 def now() -> str:
     """Returns the current time, as manifests have it."""
     return datetime.now().astimezone().isoformat(timespec="seconds")

@@ -57,11 +57,6 @@ def since(option: str) -> Version:
     return parse(_tables()["since"][option]) or ()
 
 
-def options_at(version: Version) -> frozenset[str]:
-    """Returns the options that kinspect uses and a version has."""
-    return frozenset(name for name in _tables()["since"] if since(name) <= version)
-
-
 def used_options() -> tuple[str, ...]:
     """Returns all options that kinspect uses."""
     return tuple(_tables()["since"])
