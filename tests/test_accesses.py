@@ -363,7 +363,7 @@ def test_an_alignment_that_triton_would_have_noted_is_not_there(
 ) -> None:
     narrow, wide = sorted(launched["rows"], key=lambda load: load.bits or 0)
     assert narrow.reason.startswith("pitch is not a multiple of 16 in this launch (2056), so not")
-    assert "where it always is a multiple of 8, compute with pitch // 8 * 8" in narrow.fix
+    assert "if it always is a multiple of 8, compute with pitch // 8 * 8" in narrow.fix
     assert (wide.bits, wide.limited_by) == (128, None)
     (bounded,) = launched["bounded_rows"]  # 2052: what is padded would be let through
     assert (bounded.bits, bounded.widest) == (16, 64)

@@ -189,7 +189,7 @@ def test_sizes_that_are_dynamic_are_made_static_not_edited(tool: Tool, tmp_path:
     assert len(mended) == 2
     load = next(access for access in dynamic["accesses"] if access["op"] == "tt.load")
     assert (load["bits"], load["limited_by"]) == (16, "mask")
-    assert "torch.compile(..., dynamic=False), or say torch._check(size % 16 == 0)" in load["fix"]
+    assert "torch.compile(..., dynamic=False), or add torch._check(size % 16 == 0)" in load["fix"]
     for kernel in (dynamic, *mended):
         assert kernel["variant"]["generator"] == "inductor"
     for kernel in mended:  # as advised

@@ -92,8 +92,9 @@ def test_pytest_is_missing(tool: Tool, tmp_path: Path) -> None:
     done = tool("emulate", "tests/test_copy.py", env={"PYTHONPATH": str(hiding)})
     assert done.returncode == 125
     assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert f"{sys.executable} -m pip install pytest" in line
+    error, command = done.stderr.splitlines()
+    assert error.startswith("kinspect: error: ")
+    assert command.strip() == f"{sys.executable} -m pip install pytest"
 
 
 def test_a_configuration_that_leaves_rows_fails(tool: Tool, tmp_path: Path) -> None:

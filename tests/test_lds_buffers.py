@@ -72,7 +72,7 @@ def test_buffers_of_two_stages_may_be_shared_by_one(kernels: Mapping[str, Kernel
         ("x", "pipelined", (128, 128), 1, 32768),
     ]
     (finding,) = two.findings
-    assert "or set num_stages to 1: tiles that are not loaded ahead may share LDS" in finding.fix
+    assert "or set num_stages=1 so that tiles may share LDS" in finding.fix
     held = [kernel.metrics["lds_bytes"].value for kernel in (two, one)]
     assert held == [98304, 65536]  # the advice, followed
 

@@ -123,7 +123,7 @@ def test_partial_results_of_a_reduction_are_on_it() -> None:
 
 
 def test_pages_and_lists_have_it(product: Mapping[str, KernelReport], tmp_path: Path) -> None:
-    for arguments in (["analyze", "-o"], ["layout", "--no-color", "-o"]):
+    for arguments in (["analyze", "--details", "-o"], ["layout", "--no-color", "-o"]):
         command = [sys.executable, "-m", "kinspect.inspector.cli", arguments[0]]
         output = tmp_path / arguments[0]
         target = [str(FIXTURES / "product.py"), *arguments[1:], str(output)]

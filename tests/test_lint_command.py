@@ -266,9 +266,10 @@ def test_a_rule_that_one_of_the_packs_overrides_is_one_rule(
 def test_a_target_that_is_not_there(lint: Lint, bad: str) -> None:
     done = lint("small.s", bad, "--fail-on", "never")
     assert (done.status, done.found()) == (2, [("KI001", "error")])
-    (line,) = done.err.splitlines()
+    line, *command = done.err.splitlines()
     assert line.startswith("kinspect: error: ")
     assert f"{bad}: read: no such file" in line
+    assert all(text.startswith("  kinspect ") for text in command)
 
 
 def test_a_failed_target_is_2_and_the_others_are_still_reported(lint: Lint, tmp_path: Path) -> None:

@@ -91,10 +91,10 @@ def test_from_a_report_to_a_cure(
         assert "v_exp_f32" in await call("code", id=kernel[1])
         capfd.readouterr()
         assert main(["show", identity]) == 0, "in a shell too"
-        assert "total.py:8" in capfd.readouterr().out
+        assert "total.py:9" in capfd.readouterr().out
         report = await call("analyze", target="total.py", arch="gfx942")
         kernel = re.search(r"^kernel (\w+) total gfx942 total\.py:6", report, re.MULTILINE)
-        finding = re.search(r"^finding (\w+) KI063 warning total\.py:8 ", report, re.MULTILINE)
+        finding = re.search(r"^finding (\w+) KI063 warning total\.py:9 ", report, re.MULTILINE)
         assert kernel is not None, report
         assert finding is not None, report
         check_calls(report, tools)

@@ -178,6 +178,7 @@ def test_names_are_as_long_as_the_terminal_allows(
     width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paper, "WIDTH", width)
+    monkeypatch.setenv("COLUMNS", str(width))
     one = kernel(replace(ATTEND, name=LONG))
     out: io.StringIO = Terminal()
     profile_text.write(profile(one), out, color=False)

@@ -588,7 +588,7 @@ def test_a_session_that_is_ended_leaves_nothing_behind(
         printed += session.communicate(timeout=60)[0]
         assert session.returncode == (143 if number == signal.SIGTERM else 2)
         assert ("1 passed" in printed) is (number == signal.SIGINT)
-        assert "add_up on gfx942   1 launch" in printed
+        assert re.search(r"1 kernel, [12] launch(es)?, 1 workgroup executed", printed)
         assert not list(scratch.glob("kinspect-*"))
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline and group_lives(session.pid):

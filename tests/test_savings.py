@@ -393,7 +393,7 @@ def test_json(report: Report) -> None:
     stream = io.StringIO()
     json_write.write(report, stream)
     again = json_read.read(stream.getvalue(), "report.json")
-    assert again.kernels[0].leads == (replace(lead, lines=(), plural_message=""),)
+    assert again.kernels[0].leads == (replace(lead, lines=(), plural_message="", anchor=None),)
 
 
 def test_facts_are_told_by_all_alone(

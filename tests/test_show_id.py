@@ -32,14 +32,15 @@ class Printed:
         self._capfd = capfd
 
     def __call__(self, *arguments: str, status: int = 0) -> str:
-        """What a command prints; of a failure the only line on stderr."""
+        """What a command prints; of a failure its line on stderr, and the command below it."""
         self._capfd.readouterr()
         assert main(arguments) == status, self._capfd.readouterr()
         out, err = self._capfd.readouterr()
         if status == 2:
             assert out == ""
-            (line,) = err.splitlines()
-            return line
+            line, *command = err.splitlines()
+            assert len(command) <= 1, err
+            return " ".join((line, *command))
         return out
 
 

@@ -564,7 +564,7 @@ def test_a_script_is_analysed_with_its_time(tool: Tool, script: Path) -> None:
     assert kernel["time"]["workgroups"] == 4096
     assert kernel["time"]["units"]["memory"] > 0.4
     text = tool("analyze", script, "--no-passes").stdout
-    assert "estimated), limited by memory" in text
+    assert "estimated)  limited by memory" in text
     without = tool("analyze", script, "--no-passes", "--no-time").stdout
     assert "estimated" not in without
 

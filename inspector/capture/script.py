@@ -152,7 +152,8 @@ def _recorded_records(folder: Path) -> Iterator[dict[str, Any]]:
 def _error_fields(failure: KinspectError) -> dict[str, Any]:
     """The fields of an error record (`guest/records.py`)."""
     unknown = dict.fromkeys(("kernel", "case", "place", "arch"))
-    return {"stage": "capture", "message": failure.message, "hint": failure.hint, **unknown}
+    told = {"stage": "capture", "message": failure.message, "hint": failure.hint}
+    return {**told, **unknown, "ran_well": False}
 
 
 def capture_script(
