@@ -75,7 +75,7 @@ def test_a_finding_in_full(printed: Printed) -> None:
     assert re.search(r"^  spills\S* = \d+$", shown, re.M)  # a figure of the evidence
     assert re.search(r"^  at ISA 22 scratch_store_dword", shown, re.M)
     assert re.search(r"^  why: ", shown, re.M)
-    assert re.search(r"^  cure: ", shown, re.M)
+    assert re.search(r"^  fix: ", shown, re.M)
     assert re.search(r"^ +22 .*✗ KI001 +scratch_store_dword off, v20", shown, re.M)
     document = json.loads(printed("show", finding, "--format", "json"))
     assert document["kind"] == "finding"
