@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +109,9 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 SHOWN = ("KI003", "KI008", "KI012", "KI013", "KI015", "KI031", "KI033")
 
 
-@pytest.fixture(autouse=True, scope="session")
+@contextmanager
 def _rules_with_findings() -> Iterator[None]:
-    """What is analysed here is asked some rules that are not proved yet."""
+    """What is analysed in the block is asked some rules that are not proved yet."""
     pack = analysis.recommended_pack()
     asked = tuple(
         rule
@@ -124,10 +124,18 @@ def _rules_with_findings() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _rules_of_screens() -> Iterator[None]:
+    """For the modules here alone: other tests of the same process ask the rules as they are."""
+    with _rules_with_findings():
+        yield
+
+
 @pytest.fixture(scope="session")
 def report() -> Report:
     """A few small kernels, analysed now."""
-    return pipeline.collect(Request(tuple(str(DATA / name) for name in NAMES)))
+    with _rules_with_findings():
+        return pipeline.collect(Request(tuple(str(DATA / name) for name in NAMES)))
 
 
 Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]

@@ -28,7 +28,7 @@ from tui_screens import EACH_SIZE, snapshot, text_of
 Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def filled(report: Report) -> Report:
     return many(report)
 

@@ -34,14 +34,14 @@ from tui_screens import EACH_SIZE, snapshot, text_of
 PACKED = Path(__file__).parent.parent / "data" / "passes" / "gemm.mlir.xz"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("dump") / "passes.mlir"
     found.write_bytes(lzma.decompress(PACKED.read_bytes()))
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def dump(path: Path) -> PassDump:
     return read_passes(path)
 
