@@ -7,7 +7,9 @@ from pathlib import Path
 
 import kinspect
 import pytest
-from kinspect.inspector.model import KernelReport, Report
+from kinspect.inspector.explain import view
+from kinspect.inspector.model import KernelReport, Report, Variant
+from kinspect.inspector.model.time import KernelTime
 from kinspect.inspector.present import markdown, text
 from kinspect.inspector.present.document import (
     Code,
@@ -101,6 +103,28 @@ def test_a_table_of_kernels_has_the_first_change_of_each(small: KernelReport) ->
     table = kernels_table((small, clean))
     at = [column.title for column in table.columns].index("first change")
     assert [row[at] for row in table.rows] == ["error KI001", "none"]
+
+
+def test_kernels_stand_by_the_time_of_all_their_launches(small: KernelReport) -> None:
+    clean = replace(small, findings=())
+    often = replace(launched(clean, 5.0, 100), name="often")
+    once = replace(launched(clean, 50.0, 1), name="once")
+    untimed = replace(clean, name="untimed")
+    ranked = view.worst_first([untimed, once, often])
+    assert [kernel.name for kernel in ranked] == ["often", "once", "untimed"]
+
+
+def launched(kernel: KernelReport, us: float, launches: int) -> KernelReport:
+    """A report with a launch of so many microseconds that happened so often."""
+    time = KernelTime(
+        us=us, low=us, high=us, warm_us=None, cycles=us * 2100, mhz=2100, gpu="MI300X",
+        workgroups=1, rounds=1, resident=1, limiter="memory latency", units={}, stalls=(),
+        lines=(), savings=(),
+    )  # fmt: skip
+    variant = Variant(
+        options={}, wave_size=64, kernel="k", arch="gfx942", ttir="", launches=launches
+    )
+    return replace(kernel, time=time, variant=variant)
 
 
 def test_the_answer_stands_before_what_it_rests_on(small: KernelReport) -> None:

@@ -69,11 +69,6 @@ def busy_units(time: KernelTime, most: int | None = None) -> str:
     return ", ".join(told[:most]) or "hardly any"
 
 
-def summary(time: KernelTime) -> str:
-    """One line: how long, what limits it, how busy the units are."""
-    return f"{estimate(time)}, limited by {time.limiter}; busy: {busy_units(time)}"
-
-
 def where(time: KernelTime, most: int = 3) -> str:
     """The lines that take most: `50 % at gemm.py:15 (memory)`."""
     parts = [

@@ -256,15 +256,16 @@ def main_loop_place(kernel: KernelReport) -> str | None:
 
 
 def worst_first(kernels: Sequence[KernelReport]) -> list[KernelReport]:
-    """Kernels by errors, then by the time of their launch, the longest first; those without a time
-    follow by spill traffic in hot loops, warnings and notes.
+    """Kernels by errors, then by the time of all their launches, the longest first; those without
+    one follow by spill traffic in hot loops, warnings and notes.
     """
     return sorted(kernels, key=_badness, reverse=True)
 
 
 def _badness(kernel: KernelReport) -> tuple[float, ...]:
     errors, *lesser = (sum(f.severity == s for f in kernel.findings) for s in SEVERITIES)
-    us = kernel.time.us if kernel.time is not None else 0.0
+    launches = kernel.variant.launches or 1 if kernel.variant is not None else 1
+    us = kernel.time.us * launches if kernel.time is not None else 0.0
     return (errors, us, hot_scratch(kernel), *lesser)
 
 
