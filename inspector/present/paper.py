@@ -7,8 +7,8 @@ wanted (a pipe, a file, CI) the lines are plain text and rich is not even import
 from __future__ import annotations
 
 import os
+import re
 import shutil
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TextIO
 
@@ -17,6 +17,8 @@ from ..base.streams import no_commands, underneath
 
 WIDTH = 110
 """Lines are no longer than this even on a wider terminal."""
+_TOKENS = re.compile(r"\s+|\S+")
+_SPACE = re.compile(r"\s")
 
 
 class Line:
@@ -96,25 +98,27 @@ def paper_for(stream: TextIO, color: bool | None = None) -> Paper:
 
 
 def wrapped(line: Line, width: int, indent: str) -> Iterator[Line]:
-    """A sentence over as many lines as it takes, continued under `indent`.
-
-    The style of the first span stays on its words, that of the last goes on over the other lines.
-    """
-    parts = textwrap.wrap(
-        line.plain, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
-    if not parts:
-        return
-    style = line.spans[-1][1]
-    (head, head_style) = line.spans[0]
-    if len(line.spans) > 1 and parts[0].startswith(head):
-        first = Line(head, head_style)
-        first.append(parts[0][len(head) :], style)
-        yield first
-    else:
-        yield Line(parts[0], style)
-    for part in parts[1:]:
-        yield Line(part, style)
+    """A sentence over as many lines as it takes, continued under `indent`; styles stay on words."""
+    part, used = Line(), 0
+    gap: list[tuple[str, str]] = []
+    word: list[tuple[str, str]] = []
+    is_empty = True
+    for content, style in (*line.spans, (" ", "")):
+        for token in _TOKENS.findall(content):
+            if not token.isspace():
+                word.append((token, style))
+                continue
+            if word:
+                length = sum(len(text) for text, _ in (*gap, *word))
+                if not is_empty and used + length > width:
+                    yield part
+                    part, gap = Line(indent), []
+                for piece in (*gap, *word):
+                    part.append(*piece)
+                used, is_empty, gap, word = len(part.plain), False, [], []
+            gap.append((_SPACE.sub(" ", token.expandtabs()), style))
+    if not is_empty:
+        yield part
 
 
 def print_wrapped(paper: Paper, line: Line, indent: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,7 +20,7 @@ from .document import (
     Tone,
     plain,
 )
-from .paper import Line, Paper
+from .paper import Line, Paper, wrapped
 
 _STYLES: Final[dict[Tone, str]] = {
     "": "",
@@ -39,7 +38,6 @@ _READABLE: Final = 20
 """Characters that a column keeps while others can be left out."""
 _LEAST: Final = 6
 """Characters that a column keeps."""
-_TOKENS: Final = re.compile(r"\s+|\S+")
 
 
 def write(document: Document, paper: Paper) -> None:
@@ -61,7 +59,7 @@ def lines_of(block: Block, width: int, *, fits: bool = True) -> Iterator[Line]:
     """
     match block:
         case Paragraph(text):
-            yield from wrapped(text, width, _MARGIN, _MARGIN * 2)
+            yield from _wrapped(text, width, _MARGIN, _MARGIN * 2)
         case Figures(_, is_row):
             yield from _row(block, width) if is_row else _figures(block, width)
         case Table():
@@ -73,43 +71,24 @@ def lines_of(block: Block, width: int, *, fits: bool = True) -> Iterator[Line]:
         case Listing(lines):
             for line in lines:
                 margin = _MARGIN + " " * (len(line) - len(line.lstrip()))
-                yield from wrapped((Span(line),), width, margin, f"{margin}    ")
+                yield from _wrapped((Span(line.lstrip()),), width, margin, f"{margin}    ")
 
 
 def _section(section: Section, width: int, *, fits: bool) -> Iterator[Line]:
     if section.title:
         margin = "" if section.is_subject else _MARGIN
-        yield from wrapped(section.title, width, margin, _MARGIN * 2)
+        yield from _wrapped(section.title, width, margin, _MARGIN * 2)
     for block in section.blocks:
         yield from lines_of(block, width, fits=fits)
 
 
-def wrapped(text: Text, width: int, margin: str | Line, indent: str) -> Iterator[Line]:
-    """A text over as many lines as it takes.
-
-    Args:
-        text: the words.
-        width: of a line.
-        margin: what the first line begins with.
-        indent: what the others begin with.
-    """
-    line = Line(margin) if isinstance(margin, str) else margin
-    used, held = len(line.plain), Span("")
-    is_empty = True
+def _wrapped(text: Text, width: int, head: str | Line, indent: str) -> Iterator[Line]:
+    """A text behind what its first line begins with; nothing where it is empty."""
+    line = Line(head) if isinstance(head, str) else head
     for span in text:
-        for token in _TOKENS.findall(span.text):
-            if token.isspace():
-                held = Span("" if is_empty else token, span.tone)
-                continue
-            if not is_empty and used + len(held.text) + len(token) > width:
-                yield line
-                line, used, held = Line(indent), len(indent), Span("")
-            line.append(held.text, _STYLES[held.tone])
-            line.append(token, _STYLES[span.tone])
-            used += len(held.text) + len(token)
-            held, is_empty = Span(""), False
-    if not is_empty:
-        yield line
+        line.append(span.text, _STYLES[span.tone])
+    if any(span.text for span in text):
+        yield from wrapped(line, width, indent)
 
 
 def _figures(figures: Figures, width: int) -> Iterator[Line]:
@@ -129,7 +108,7 @@ def _figures(figures: Figures, width: int) -> Iterator[Line]:
         if row.beside:
             text = (*text, Span("   "), *row.beside)
         head = f"{_MARGIN}{row.label:<{label}}  "
-        yield from wrapped(text, width, head, " " * len(head))
+        yield from _wrapped(text, width, head, " " * len(head))
 
 
 def _row(figures: Figures, width: int) -> Iterator[Line]:
@@ -154,9 +133,9 @@ def _items(block: Items, width: int) -> Iterator[Line]:
         head = Line(f"{_MARGIN}{item.mark.text:>{mark}}  ", _STYLES[item.mark.tone])
         head.append(f"{item.place:<{place}}  " if place else "")
         name = Span(f"  {item.name}" if item.name else "", "weak")
-        yield from wrapped((Span(item.text), name), width, head, indent)
+        yield from _wrapped((Span(item.text), name), width, head, indent)
         for span in item.below:
-            yield from wrapped((span,), width, f"{indent}→ ", f"{indent}  ")
+            yield from _wrapped((span,), width, f"{indent}→ ", f"{indent}  ")
 
 
 def _table(table: Table, width: int, *, fits: bool) -> Iterator[Line]:
