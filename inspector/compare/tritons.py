@@ -313,6 +313,7 @@ class _BuildsRun(Struct):
                     variant=variant,
                     settings=self.compilers[build].settings,
                     overrides=self.request.overrides,
+                    analysis=self.request.analysis,
                 ),
                 self.compilers[build],
             )

@@ -132,6 +132,7 @@ def _job(
         variant=replace(variant, options={**variant.options, **option_set.values}),
         settings=compiler.settings,
         overrides=request.overrides,
+        analysis=request.analysis,
     )
 
 
