@@ -569,6 +569,14 @@ def test_a_script_is_analysed_with_its_time(tool: Tool, script: Path) -> None:
     assert "estimated" not in without
 
 
+def test_two_sets_of_options_are_compared_by_time(tool: Tool, script: Path) -> None:
+    """Bound by memory: fewer waves do it with fewer instructions, and in the same time."""
+    run = tool("diff", script, "--set", "num_warps=1", "--no-passes", "--format", "json")
+    (pair,) = json.loads(run.stdout)["pairs"]
+    assert pair["time"]["verdict"] == "equal"
+    assert pair["verdict"] == "neutral"
+
+
 def test_a_sweep_begins_with_the_fastest_point(tool: Tool, script: Path) -> None:
     axes = ("--set", "BLOCK=64,1024", "--set", "num_warps=1,4")
     run = tool("sweep", script, *axes, "--format", "json")
