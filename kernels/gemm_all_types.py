@@ -479,6 +479,10 @@ def tuned_constexprs(case: dict[str, Any], point: dict[str, Any]) -> dict[str, A
     return {"EVEN_K": stated["EVEN_K"] and 8192 % depth == 0}
 
 
+_MATRIX = 4096
+"""Rows and columns of the matrices that the cases multiply."""
+
+
 def _compile_case(
     name: str,
     tile: tuple[int, int, int],
@@ -495,9 +499,20 @@ def _compile_case(
 ) -> dict[str, Any]:
     """Matrices in the TN layout: a row-major, b column-major, both contiguous along K."""
     scales = ("a_scale_ptr", "b_scale_ptr")
+    size = _MATRIX if even_k else _MATRIX - 3
     return {
         "name": name,
         "kernel": "gemm_kernel",
+        "grid": lambda meta: (
+            triton.cdiv(_MATRIX, meta["BLOCK_M"]) * triton.cdiv(_MATRIX, meta["BLOCK_N"]),
+            meta["SPLIT_K"],
+        ),
+        "args": {
+            **{f"{matrix}_ptr": [_MATRIX, _MATRIX] for matrix in "abc"},
+            **(dict.fromkeys(scales, 1) if scaled else {}),
+            **dict.fromkeys(("M", "N", "stride_am", "stride_bn", "stride_cm"), _MATRIX),
+            "K": size,
+        },
         "signature": {
             "a_ptr": f"*{dtype}:16",
             "b_ptr": f"*{dtype}:16",

@@ -226,6 +226,17 @@ def test_cases_for_other_targets_only(worker: Worker, tmp_path: Path) -> None:
         ("kernel='cpoy'", ["'cpoy'", "did you mean 'copy'"]),
         ("sginature={}", ["'sginature'", "did you mean 'signature'"]),
         ("grid=[0]", ["'grid'"]),
+        ("grid=lambda meta: meta['BLCK']", ["'grid' raised KeyError"]),
+        ("grid=lambda meta: 0.5", ["'grid' is 0.5"]),
+        ("grid=[1], args={'x_ptr': 64}", ["'args' lacks y_ptr, n"]),
+        ("args={'x_ptr': 64, 'y_prt': 64, 'n': 64}", ["'y_prt'", "did you mean 'y_ptr'"]),
+        ("grid=[1], args={'x_ptr': 0, 'y_ptr': 64, 'n': 64}", ["'x_ptr' (*fp32) is 0"]),
+        ("grid=[1], args={'x_ptr': 64, 'y_ptr': 64, 'n': 6.4}", ["'n' is 6.4"]),
+        (
+            "signature={'x_ptr': '*fp32', 'y_ptr': '*fp32', 'n': 'i32:16'},"
+            "grid=[1], args={'x_ptr': 64, 'y_ptr': 64, 'n': 65}",
+            ["'n' is 65", ":16"],
+        ),
         ("archs='gfx942'", ["'archs'"]),
         ("small_tensors=1", ["'small_tensors'"]),
         ("signature={'x_ptr': '*fp32:8', 'y_ptr': '*fp32', 'n': 'i32'}", ["'x_ptr'", ":8"]),
@@ -259,6 +270,27 @@ def test_wrong_cases_say_what_is_wrong(
     assert str(tmp_path / "script.py") in found[1][0].message
     for word in words:
         assert word in found[1][0].message
+
+
+def test_a_case_states_a_launch(worker: Worker, tmp_path: Path) -> None:
+    body = """
+    args = {"x_ptr": [3, 100], "y_ptr": 300, "n": 300}
+    grid = lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]), 2)
+    KINSPECT_CASES = [case("of a function", grid=grid, args=args), case("of none", args=args)]
+    """
+    (launched, unlaunched), errors = capture(worker, tmp_path, body)
+    assert not errors
+    assert launched.grid == (3, 2)
+    assert launched.values == {"n": 300}
+    assert launched.passed is not None
+    x, y, n = launched.passed.parameters
+    assert (x.kind, y.kind, n.kind, n.value) == ("*fp32", "*fp32", "i32", 300)
+    assert [(m.address, m.size, m.dtype) for m in launched.passed.memories] == [
+        (x.value, 1200, "float32"),
+        (y.value, 1200, "float32"),
+    ]
+    assert unlaunched.grid is None
+    assert unlaunched.passed is None
 
 
 def test_options_at_the_edge_of_their_range_are_taken(worker: Worker, tmp_path: Path) -> None:

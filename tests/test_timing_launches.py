@@ -569,6 +569,31 @@ def test_a_script_is_analysed_with_its_time(tool: Tool, script: Path) -> None:
     assert "estimated" not in without
 
 
+def test_a_case_with_a_launch_has_the_time_of_the_script(script: Path) -> None:
+    """And at another point too: its grid follows the constexprs."""
+    import kinspect
+
+    case = """
+KINSPECT_CASES = [{
+    "name": "c", "kernel": "scaled", "constexprs": {"BLOCK": 1024},
+    "signature": {"x": "*fp32:16", "out": "*fp32:16", "n": "i32:16"},
+    "grid": lambda meta: (triton.cdiv(meta["n"], meta["BLOCK"]),),
+    "args": {"x": [1 << 22], "out": 1 << 22, "n": 1 << 22},
+}]
+"""
+    path = script.parent / "cases.py"
+    path.write_text(SCRIPT.partition("x = torch")[0].replace("import torch\n", "") + case)
+    stated, launched = (kinspect.analyze(str(file)).kernel.time for file in (path, script))
+    assert stated is not None and launched is not None
+    assert (stated.us, stated.units, stated.stalls) == (
+        launched.us,
+        launched.units,
+        launched.stalls,
+    )
+    points = kinspect.sweep(str(path), axes={"BLOCK": [1024, 2048]}).rows
+    assert all(point["figures"]["time_us"] > 0 for point in points)
+
+
 def test_two_sets_of_options_are_compared_by_time(tool: Tool, script: Path) -> None:
     """Bound by memory: fewer waves do it with fewer instructions, and in the same time."""
     run = tool("diff", script, "--set", "num_warps=1", "--no-passes", "--format", "json")

@@ -31,6 +31,7 @@ from .space import (
     stated_points,
 )
 from .stated_case import typed_case
+from .stated_launch import stated_launch
 
 CASES = "KINSPECT_CASES"
 CONVENTION = (
@@ -322,6 +323,7 @@ def _record_of_point(
         case_at_point = replace(case, constexprs={**case.constexprs, **point})
         config = kernels.first_config(case.kernel)
         bound = specialize(case_at_point, parameters(kernel), config)
+        launch = stated_launch(case_at_point, bound, moved=bool(point))
         variant = make_ttir(kernel, case_at_point, bound, arch)
     except CaseError as failure:
         return case_error(failure.message, failure.hint)
@@ -343,8 +345,8 @@ def _record_of_point(
         qualname=kernel.fn.__qualname__,
         file=file,
         line=line,
-        grid=list(case.grid) if case.grid is not None and not point else None,
         tuning=dict(point) or None,
+        **launch,
     )
     return {"variant": variant}
 

@@ -7,7 +7,8 @@ A case is plain data, a dict with these keys:
     signature    argument -> Triton type; `:16` adds "divisible by 16", `:1` "equal to 1"
     constexprs   argument -> value
     options      num_warps, num_stages, waves_per_eu, ... (optional)
-    grid         one to three numbers (optional)
+    grid         one to three numbers, or a function of a dict of constexprs and args (optional)
+    args         argument -> its number; of a pointer elements or a shape (optional: for the time)
     archs        fnmatch patterns of the gfx names to compile for (optional: all)
     small_tensors  whether every tensor's storage is within 2 GiB (optional: True)
 
@@ -20,13 +21,23 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .types import ADVICE, is_type, nearest_type
 
-KEYS = ("name", "kernel", "signature", "constexprs", "options", "grid", "archs", "small_tensors")
+KEYS = (
+    "name",
+    "kernel",
+    "signature",
+    "constexprs",
+    "options",
+    "grid",
+    "args",
+    "archs",
+    "small_tensors",
+)
 TYPE = re.compile(r"(?P<type>.+?)(?::(?P<suffix>\d+))?\s*")
 DIVISIBLE = "16"
 SUFFIX_ONE = "1"
@@ -73,7 +84,8 @@ class Case:
     signature: Mapping[str, str]
     constexprs: Mapping[str, Any]
     options: Mapping[str, Any]
-    grid: tuple[int, ...] | None
+    grid: tuple[int, ...] | Callable[[Mapping[str, Any]], Any] | None
+    args: Mapping[str, Any] | None
     archs: tuple[str, ...] | None
     small_tensors: bool
 
@@ -134,7 +146,8 @@ def read_case(index: int, raw: Any) -> Case:
         signature=_signature(subject, raw),
         constexprs=_table(subject, "constexprs", raw),
         options=_table(subject, "options", raw),
-        grid=_grid(subject, raw.get("grid")),
+        grid=raw["grid"] if callable(raw.get("grid")) else checked_grid(subject, raw.get("grid")),
+        args=_table(subject, "args", raw) if "args" in raw else None,
         archs=_archs(subject, raw.get("archs")),
         small_tensors=_flag(subject, "small_tensors", raw.get("small_tensors", True)),
     )
@@ -301,7 +314,12 @@ def _table(subject: str, key: str, raw: Mapping[str, Any]) -> dict[str, Any]:
     return table
 
 
-def _grid(subject: str, grid: Any) -> tuple[int, ...] | None:
+def checked_grid(subject: str, grid: Any) -> tuple[int, ...] | None:
+    """A grid that a case states or its function gives.
+
+    Raises:
+        CaseError: it is not one to three positive numbers.
+    """
     if grid is None:
         return None
     if (

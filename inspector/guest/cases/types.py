@@ -20,6 +20,26 @@ DESCRIPTOR = re.compile(
     r"tensordesc(?:_im2col)?<(?P<element>\w+)\[\d+(?:, ?\d+){0,7}\]"
     r"(?:,input_rank=\d{1,2})?(?:,(?P<layout>[\w\s=,.()\[\]-]{1,2000}))?>"
 )
+TORCH_NAMES = {
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "fp64": "float64",
+    "i1": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "fp8e4b8": "float8_e4m3fnuz",
+    "fp8e5b16": "float8_e5m2fnuz",
+    "fp8e4nv": "float8_e4m3fn",
+    "fp8e5": "float8_e5m2",
+}
+"""Triton's names -> torch's. https://triton-lang.org: triton.language, Data Types."""
 MODULES = ("torch.", "tl.", "np.", "numpy.")
 
 # What PyTorch, NumPy, C and `tl` call them.
@@ -63,6 +83,15 @@ ALIASES = {
 }
 
 ADVICE = f"the types are {', '.join(INTEGERS + FLOATS)}; a pointer has * in front"
+
+
+def element_of(pointer: str) -> tuple[str, int] | None:
+    """Name and bytes of a pointer's elements; None of any other type."""
+    stars, element = _split_pointer(pointer)
+    if stars.rstrip(CONST) != POINTER:
+        return None
+    digits = re.search(r"\d+", element)
+    return element, max(1, int(digits[0]) // 8) if digits else 1
 
 
 def is_type(name: str) -> bool:

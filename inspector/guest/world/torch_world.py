@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..cases.types import TORCH_NAMES
 from . import (
     comparisons,
     distributed,
@@ -32,27 +33,8 @@ from .rerunning import EmulationBudget
 from .tensors import DeviceTensor, rebuild, rebuild_parameter
 from .writes import mark_known, mark_unknown
 
-# Triton's names that are not torch's. https://triton-lang.org: triton.language, Data Types.
-DTYPES = {
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "fp32": "float32",
-    "fp64": "float64",
-    "i1": "bool",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "u8": "uint8",
-    "u16": "uint16",
-    "u32": "uint32",
-    "u64": "uint64",
-    "fp8": "float8_e4m3fnuz",
-    "fp8e4b8": "float8_e4m3fnuz",
-    "fp8e5b16": "float8_e5m2fnuz",
-    "fp8e4nv": "float8_e4m3fn",
-    "fp8e5": "float8_e5m2",
-}
+# Triton's names, and one that people write.
+DTYPES = {**TORCH_NAMES, "fp8": "float8_e4m3fnuz"}
 
 
 class TorchWorld:
