@@ -584,7 +584,8 @@ KINSPECT_CASES = [{
     path = script.parent / "cases.py"
     path.write_text(SCRIPT.partition("x = torch")[0].replace("import torch\n", "") + case)
     stated, launched = (kinspect.analyze(str(file)).kernel.time for file in (path, script))
-    assert stated is not None and launched is not None
+    assert stated is not None
+    assert launched is not None
     assert (stated.us, stated.units, stated.stalls) == (
         launched.us,
         launched.units,
