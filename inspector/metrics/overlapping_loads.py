@@ -8,7 +8,7 @@ a window that moves by an element what it has loaded in the iteration before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..isa.graph.cfg import innermost_loops
 from ..isa.mnemonics import access_bits
@@ -141,8 +141,8 @@ def _between_stores(
     A load of what each lane has in another one is left out: behind conditions what was added to
     an address is not known.
     """
-    groups: list[list[Access]] = []
-    open_groups: dict[Tensor, list[Access]] = {}
+    groups: list[list[_Span]] = []
+    open_groups: dict[Tensor, list[_Span]] = {}
     for inst in code:
         access = accesses.get(inst.index)
         if inst.cls in WRITES:
@@ -156,11 +156,11 @@ def _between_stores(
             if access.tensor not in open_groups:
                 groups.append([])
                 open_groups[access.tensor] = groups[-1]
-            group = open_groups[access.tensor]
-            if not any(_is_within(access, other) for other in group):
-                group[:] = [other for other in group if not _is_within(other, access)]
-                group.append(access)
-    return groups
+            group, span = open_groups[access.tensor], _Span.of(access)
+            if not any(span.is_within(other) for other in group):
+                group[:] = [other for other in group if not other.is_within(span)]
+                group.append(span)
+    return [[span.access for span in group] for group in groups]
 
 
 def _by_operation(group: Sequence[Access]) -> list[Access]:
@@ -192,13 +192,27 @@ def _differs_by_lane(access: Access) -> bool:
     return bool(4 * size_in(access, 0) >= lanes * bytes_each)
 
 
-def _is_within(access: Access, other: Access) -> bool:
-    """Whether each lane has what it loads in another access."""
-    if len(access.places) != 1 or len(other.places) != 1:
-        return False
-    own, others = access.places[0], other.places[0]
-    gap = int(own.where[0, 0, 0] - others.where[0, 0, 0])
-    return 0 <= gap <= others.size - own.size and bool((own.where - others.where == gap).all())
+class _Span(NamedTuple):
+    """An access and the bytes of its first lane; none where it is of several places."""
+
+    access: Access
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, access: Access) -> _Span:
+        if len(access.places) != 1:
+            return cls(access, 0, -1)
+        (place,) = access.places
+        start = int(place.where[0, 0, 0])
+        return cls(access, start, start + place.size)
+
+    def is_within(self, other: _Span) -> bool:
+        """Whether each lane has what it loads in another access."""
+        if not other.start <= self.start <= self.end <= other.end:
+            return False
+        own, others = self.access.places[0].where, other.access.places[0].where
+        return bool((own - others == self.start - other.start).all())
 
 
 def _shared_bytes(
