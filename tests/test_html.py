@@ -9,6 +9,8 @@ from pathlib import Path
 
 import lxml.html
 import pytest
+from kernel_times import kernel_time
+from kinspect.inspector.base import named_files
 from kinspect.inspector.formats.html import svg
 from kinspect.inspector.formats.html.page import write_profile, write_report
 from kinspect.inspector.formats.html.page_kernels import (
@@ -17,6 +19,7 @@ from kinspect.inspector.formats.html.page_kernels import (
     page_kernels,
 )
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Report, SourceLoc
+from kinspect.inspector.model.time import InstructionTime, TimeLine
 from kinspect.inspector.pipeline import analysis
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.context import Context, Overrides
@@ -214,6 +217,32 @@ def test_measured_stalls_stand_beside_what_is_known(attend: KernelReport) -> Non
     assert "Where it stalls (measured)" in said
     assert "75,000" in said
     assert "Where it stalls" not in texts(page_of(attend))
+
+
+def test_lines_and_code_have_the_heat_of_their_predicted_time(
+    attend: KernelReport, tmp_path: Path
+) -> None:
+    script = tmp_path / "k.py"
+    named_files.allow(tmp_path)
+    script.write_text("".join(f"line {number} here\n" for number in range(1, 40)))
+    first = attend.loops[0].lines[0][0]
+    lines = tuple(
+        TimeLine(SourceLoc(str(script), number), 1, share, "memory")
+        for number, share in ((20, 0.75), (24, 0.25))
+    )
+    code = tuple(InstructionTime(first + n, share) for n, share in ((0, 0.25), (1, 0.5)))
+    time = kernel_time(lines=lines, instructions=code)
+    tree = lxml.html.fromstring(page_of(replace(attend, time=time, main_loop=attend.loops[0].id)))
+    shown = [" ".join(row.itertext()).split() for row in tree.xpath("//table[@class='isa']//tr")]
+    assert shown[1:4] == [
+        ["18", "line", "18", "here"],
+        ["19", "line", "19", "here"],
+        ["20", "75", "%", "line", "20", "here", "memory"],
+    ]
+    assert shown[9] == ["26", "line", "26", "here"]
+    heat = [row.get("style") for row in tree.xpath("//tr[@data-hot]")]
+    assert heat[:2] == ["--heat:100", "--heat:33"]
+    assert "--heat:50" in heat[2:]
 
 
 def test_a_profiles_page_links_measured_kernels_to_analysed_ones(attend: KernelReport) -> None:

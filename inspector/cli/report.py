@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ..base.errors import KinspectError
 from .collected import collected
-from .options import emulate_option, result_stream
+from .options import arguments_option, emulate_option, result_stream
 from .progress import print_problems
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     help="A profiler's run: what to analyse and lay beside it.",
 )
 @emulate_option
+@arguments_option
 @target_options
 @point_option
 def command(
@@ -43,6 +44,7 @@ def command(
     output: Path,
     joined: tuple[str, ...],
     emulate: bool,
+    arguments: str | None,
 ) -> int:
     """Write a report, or a profiler's run with the kernels that it launched, as one HTML page.
 
@@ -50,9 +52,11 @@ def command(
     TARGET is what `kinspect analyze` takes, saved reports included. The page needs no network and
     no other file: plots are inline SVG.
     """
+    from ..pipeline.jobs import beside, timing
     from ..pipeline.recording_input import is_recording
 
-    request, targets = target.request(emulate=emulate), target.targets
+    analysis = timing(**beside(arguments))
+    request, targets = target.request(emulate=emulate, analysis=analysis), target.targets
     runs = [name for name in targets if is_recording(Path(name))]
     if runs and len(targets) > 1:
         raise KinspectError(

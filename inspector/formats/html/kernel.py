@@ -80,6 +80,7 @@ def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
         "place": view.place(kernel.source),
         "screen": [_blocks(section) for section in of_kernel.first_screen(kernel, whole=True)],
         "stall_bar": _stall_bar(kernel.time),
+        "source": _source(drawn),
         "occupancy": occupancy_view.occupancy_lines(kernel),
         "registers": _registers(drawn),
         "pressure": _pressure(drawn),
@@ -124,6 +125,37 @@ def _stall_bar(time: KernelTime | None) -> str:
         for colour, stall in enumerate(time.stalls)
     )
     return svg.bars("where the time goes", [svg.Bar("time", tuple(pieces))])
+
+
+def _source(drawn: PageKernel) -> list[dict[str, Any]]:
+    """The source with the share of the time that each line takes; none where that is not known."""
+    kernel = drawn.kernel
+    if kernel.time is None:
+        return []
+    timed = {(row.source.file, row.source.line): row for row in kernel.time.lines if row.source}
+    files = {file for file, number in drawn.source if (file, number) in timed}
+    largest = max((line.share for line in timed.values()), default=0)
+    rules: dict[tuple[str, int], set[str]] = {}
+    for finding in kernel.findings:
+        for at in finding.locations:
+            if at.file is not None and at.line is not None:
+                rules.setdefault((at.file, at.line), set()).add(finding.rule)
+    rows = []
+    for (file, number), text in sorted(drawn.source.items()):
+        if file not in files:
+            continue
+        line = timed.get((file, number))
+        rows.append(
+            {
+                "number": number,
+                "text": text,
+                "share": _percent(line.share) if line is not None else "",
+                "reason": time_view.STALLS[line.reason] if line is not None else "",
+                "heat": round(100 * line.share / largest) if line is not None else 0,
+                "rules": sorted(rules.get((file, number), ())),
+            }
+        )
+    return rows
 
 
 def _plots(drawn: PageKernel) -> Iterable[str]:
@@ -255,8 +287,18 @@ def _waits(kernel: KernelReport, main: LoopReport | None) -> list[dict[str, str]
     return [row(wait) for wait in (*inside, *faulty)][:MOST_WAITS]
 
 
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.005 else ""
+
+
+def _cost(cost: float | None, *, is_share: bool) -> str:
+    if cost is None:
+        return ""
+    return _percent(cost) if is_share else quantities.scaled(cost)
+
+
 def _code(drawn: PageKernel, main: LoopReport | None) -> list[dict[str, Any]]:
-    """Returns the main loop's code with findings and measured cost; none if no code was read."""
+    """Returns the main loop's code with findings and its measured or predicted cost."""
     kernel = drawn.kernel
     if not drawn.code or main is None:
         return []
@@ -270,7 +312,9 @@ def _code(drawn: PageKernel, main: LoopReport | None) -> list[dict[str, Any]]:
         live = {line: need for (line, _, _), need in counts}
     costs = {line.line: line for line in kernel.measured_lines}
     cost_of = {stall.line: stall.cost for stall in stalls(kernel)}
-    highest_cost = max(cost_of.values(), default=0)
+    predicted = kernel.time.instructions if kernel.time is not None and not cost_of else ()
+    share_of = {instruction.line: instruction.share for instruction in predicted}
+    highest_cost = max((cost_of or share_of).values(), default=0)
     rows = []
     for first, last in main.lines:
         for number in range(first, last + 1):
@@ -280,7 +324,7 @@ def _code(drawn: PageKernel, main: LoopReport | None) -> list[dict[str, Any]]:
             measured = costs.get(number)
             source = measured.source if measured is not None else None
             key = (source.file, source.line) if source is not None else None
-            cost = cost_of.get(number)
+            cost = (cost_of or share_of).get(number)
             heat = round(100 * cost / highest_cost) if cost is not None else 0
             rows.append(
                 {
@@ -288,7 +332,7 @@ def _code(drawn: PageKernel, main: LoopReport | None) -> list[dict[str, Any]]:
                     "text": text.replace("\t", " ").strip(),
                     "live": live.get(number, ""),
                     "findings": sorted(set(rules_by_line.get(number, ()))),
-                    "cost": quantities.scaled(cost) if cost is not None else "",
+                    "cost": _cost(cost, is_share=not cost_of),
                     "heat": heat,
                     "source": view.place(source),
                     "python": drawn.source.get(key, "").strip() if key is not None else "",

@@ -12,13 +12,16 @@ from ...base import named_files
 from ...base.errors import KinspectError
 from ...metrics.occupancy import occupancy
 from ...metrics.pressure import register_pressure
-from ...model import KernelReport, RegisterPressure
+from ...model import KernelReport, RegisterPressure, SourceLoc
 from ...pipeline.analysis import source_reader
 
 MOST_IN_FULL = 60
 """Kernels beyond this are in the table alone: a page of thousands opens in no browser."""
 _MOST_BYTES = 64 << 20
 """A larger file of assembly is not read."""
+_AROUND = 2
+"""Lines of the source that are shown before and after those that take time."""
+_MOST_LINES = 200
 
 
 class OccupancyLevel(Struct, frozen=True):
@@ -63,6 +66,7 @@ def page_kernels(reports: Iterable[KernelReport]) -> list[PageKernel]:
             for line in report.measured_lines
             if line.source is not None
         }
+        places.update({(at.file, at.line): at for at in _timed_places(report)})
         texts = {key: read(location) for key, location in places.items()}
         kernels.append(
             PageKernel(
@@ -74,6 +78,22 @@ def page_kernels(reports: Iterable[KernelReport]) -> list[PageKernel]:
             )
         )
     return kernels
+
+
+def _timed_places(report: KernelReport) -> list[SourceLoc]:
+    """The lines of the file that most of the time goes to, from its first such line to its last."""
+    shares: dict[str, float] = {}
+    lines: dict[str, list[int]] = {}
+    for line in report.time.lines if report.time is not None else ():
+        if line.source is not None:
+            file = line.source.file
+            shares[file] = shares.get(file, 0.0) + line.share
+            lines.setdefault(file, []).append(line.source.line)
+    if not shares:
+        return []
+    file = max(shares, key=shares.__getitem__)
+    first, last = max(1, min(lines[file]) - _AROUND), max(lines[file]) + _AROUND
+    return [SourceLoc(file, number) for number in range(first, min(last, first + _MOST_LINES) + 1)]
 
 
 def occupancy_levels(report: KernelReport) -> tuple[OccupancyLevel, ...]:
