@@ -202,8 +202,30 @@ def test_iterations_of_a_loop_go_with_all_that_they_do() -> None:
     for loops in ((loop.id,), ()):
         removal = Removal("iterations", 0.5, loops)
         assert saves(whole, removal) == pytest.approx(gain(whole, half), abs=2)
-    in_another = Removal("iterations", 0.5, ("L9",))
-    assert saves(whole, in_another) == saves(whole, Removal("work", 0.5))
+
+
+@pytest.mark.parametrize("what", ["work", "iterations"])
+def test_work_of_a_nested_loop_is_that_loop_s_alone(what: Removed) -> None:
+    count = "  s_sub_u32 s7, s7, 1\n  s_cmp_lg_u32 s7, 0\n  s_cbranch_scc1 .Linner\n"
+    inner = f"  s_movk_i32 s7, 0x8\n.Linner:\n{_WORK}{count}"
+    outer = f"{_NARROW}  s_waitcnt vmcnt(0)\n"
+    slow, fast = looped(outer + inner), looped(outer)
+    nested = next(loop for loop in slow.function.loops if loop.parent is not None)
+    removal = Removal(what, 1 - 1 / 256, (nested.id,))
+    assert 20 < gain(slow, fast) < 80
+    assert saves(slow, removal) == pytest.approx(gain(slow, fast), abs=4)  # its first instruction stays
+
+
+def test_work_that_other_lanes_do_takes_its_bytes_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    timing = looped(_WORK)
+    (loop,) = timing.function.loops
+    now, after = (
+        cast("LaunchTime", SimpleNamespace(us=us, cycles=us, units={"memory": 0.75}))
+        for us in (100.0, 10.0)
+    )
+    monkeypatch.setattr(removals, "timed", lambda _: after)
+    assert saved_percent(timing, now, Removal("work", 0.9, (loop.id,))) == 25.0
+    assert saved_percent(timing, now, Removal("work", 0.9)) == 90.0
 
 
 def test_work_in_vain_is_a_smaller_grid() -> None:

@@ -73,6 +73,9 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
     relieved = _relieved(now, after)
     if percent < -1 and max(relieved) >= LEAST:
         return None
+    if removal.what == "work" and removal.loops:
+        # Other lanes do it: the same bytes come from memory.
+        percent = min(percent, round(100 * (1 - now.units.get("memory", 0.0)), 1))
     if removal.what in _SHORTER:
         percent = min(percent, round(sum(max(0.0, less) for less in relieved), 1))
     return max(0.0, percent)
@@ -123,10 +126,12 @@ def _without(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
         return with_earlier_loads(timing, removal.loops)
     if what == "occupancy":
         return with_more_waves(timing, 1 + part)
-    if what == "work":
+    if what == "work" and not removal.loops:
         return _without_work(timing, part)
-    if what == "iterations":
-        return with_fewer_iterations(timing, part, removal.loops) or _without_work(timing, part)
+    if what in ("work", "iterations"):
+        return with_fewer_iterations(timing, part, removal.loops) or without_loads(
+            timing, _spread(timing, sorted(sites), part)
+        )
     if what == "latency":
         return with_latency(timing, max(0.0, 1 - part))
     if what == "code":
