@@ -327,6 +327,15 @@ def test_the_command_times_code_with_a_stated_launch(tool: Tool, form: str) -> N
     assert {saving["change"] for saving in time["savings"]} >= {"memory latency", "launch"}
 
 
+def test_a_launch_whose_buffers_are_too_small_is_told(tool: Tool) -> None:
+    launch = ("--grid", "16,16", "--workgroup", "256", "--lds", "8192")
+    small = ARGUMENTS.replace(ARGUMENTS.split(",")[0], "f16[64]", 1)
+    for arguments, is_told in ((ARGUMENTS, False), (small, True)):
+        text = " ".join(tool("analyze", GEMM, *launch, "--args", arguments).stdout.split())
+        assert "estimated" in text
+        assert ("accesses memory outside of all arguments (reads" in text) is is_told
+
+
 def test_findings_on_code_say_what_their_cures_save_of_a_stated_launch(tool: Tool) -> None:
     """`show` opens them as they were told, and `diff` compares the times."""
     launch = ("--grid", "16,16", "--workgroup", "256", "--lds", "8192", "--args", ARGUMENTS)

@@ -16,6 +16,7 @@ from ..emulator.grid import Launch
 from ..emulator.hostcall import HostCalls
 from ..emulator.launch import Emulator, without_collections
 from ..emulator.memory import Buffer
+from ..explain.view import place
 from ..lint.ranking import Price
 from ..machines.products import all_products, find_product
 from ..machines.rates import rates_of
@@ -59,6 +60,7 @@ class _Found(NamedTuple):
     loops: tuple[LoopTime, ...]
     no_time: str = ""
     price: Price | None = None
+    notes: tuple[str, ...] = ()
 
 
 def with_time(
@@ -183,6 +185,7 @@ def _with_metrics(report: KernelReport, found: _Found) -> KernelReport:
         loop_times=found.loops,
         metrics=metrics,
         loops=loops,
+        notes=(*report.notes, *found.notes),
     )
 
 
@@ -217,7 +220,20 @@ def _launch_time(
     time = _kernel_time(timing, found, now, options, assumed)
     if warm is not None and warm <= 0.97 * now.us:
         time = replace(time, warm_us=round(warm, 3))
-    return _Found(time, loop_times(timing, found, now), "", _price(timing, now, options))
+    price, notes = _price(timing, now, options), _on_outside(timing)
+    return _Found(time, loop_times(timing, found, now), "", price, notes)
+
+
+def _on_outside(timing: Timing) -> tuple[str, ...]:
+    """The note on a launch that accesses what it does not pass."""
+    if timing.outside is None:
+        return ()
+    instruction = timing.function.instructions[timing.outside.site]
+    where = place(instruction.loc) if instruction.loc else f"code line {instruction.line}"
+    return (
+        f"{where} accesses memory outside of all arguments ({timing.outside.detail}): check grid"
+        " and sizes, the time is that of no real launch",
+    )
 
 
 def _price(timing: Timing, now: LaunchTime, options: TimeOptions) -> Price | None:

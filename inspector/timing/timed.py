@@ -13,6 +13,7 @@ from ..base.errors import KinspectError
 from ..emulator.grid import Launch
 from ..emulator.launch import Emulator
 from ..emulator.lockstep import EmulationLimitError
+from ..emulator.machine import Trouble
 from ..emulator.memory import Buffer
 from ..emulator.start import waves_of
 from ..machines.rates import rates_of
@@ -53,6 +54,7 @@ class Timing(Struct, frozen=True):
         workgroups_in_grid: how many there are in all.
         footprint: bytes of the buffers that it reads.
         part: of the simulated waves that is simulated; their time is taken to grow evenly.
+        outside: the first access outside of every buffer.
     """
 
     machine: Machine
@@ -66,6 +68,7 @@ class Timing(Struct, frozen=True):
     workgroups_in_grid: int
     footprint: int
     part: float = 1.0
+    outside: Trouble | None = None
 
     def with_grid(self, workgroups: int, busiest: int) -> Timing:
         """The launch with fewer workgroups, of which the busiest compute unit gets some."""
@@ -182,6 +185,7 @@ def traced(
         math.prod(launch.grid),
         sum(buffer.size for buffer in buffers),
         part,
+        done.outside,
     )
 
 

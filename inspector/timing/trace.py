@@ -18,7 +18,7 @@ from ..emulator.banks import data_cycles, phases_of
 from ..emulator.grid import GridRunner, Launch
 from ..emulator.launch import Emulator, without_collections
 from ..emulator.lockstep import LaunchLimits, Scheduler
-from ..emulator.machine import MachineState
+from ..emulator.machine import MachineState, Trouble
 from ..emulator.memory import Buffer, GlobalMemory
 from ..emulator.program import CodeBlock, EndKind, PreparedCode
 from ..emulator.registry import BuildContext, Step
@@ -56,10 +56,12 @@ class Trace(Struct, frozen=True):
         workgroups: number in the grid -> its waves.
         fresh: by instruction, the share of its lines that no wave of these workgroups had touched
             before; missing where it touched none.
+        outside: the first access outside of every buffer.
     """
 
     workgroups: dict[int, list[WaveTrace]]
     fresh: dict[int, float]
+    outside: Trouble | None = None
 
 
 def trace(
@@ -114,6 +116,7 @@ def trace(
     return Trace(
         {number: traces[place * each : (place + 1) * each] for place, number in enumerate(told)},
         fresh_shares(recorder.noted.events),
+        next((found for found in recorder.troubles.values() if found.kind == "outside"), None),
     )
 
 
