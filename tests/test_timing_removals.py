@@ -213,7 +213,9 @@ def test_work_of_a_nested_loop_is_that_loop_s_alone(what: Removed) -> None:
     nested = next(loop for loop in slow.function.loops if loop.parent is not None)
     removal = Removal(what, 1 - 1 / 256, (nested.id,))
     assert 20 < gain(slow, fast) < 80
-    assert saves(slow, removal) == pytest.approx(gain(slow, fast), abs=4)  # its first instruction stays
+    assert saves(slow, removal) == pytest.approx(
+        gain(slow, fast), abs=4
+    )  # its first instruction stays
 
 
 def test_work_that_other_lanes_do_takes_its_bytes_along(monkeypatch: pytest.MonkeyPatch) -> None:

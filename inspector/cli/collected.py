@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ..base.errors import KinspectError
-from ..model import Report
+from ..model import ErrorRecord, Report
 from ..pipeline.collecting import collect
 from ..pipeline.jobs import Request
 from .progress import CompileProgress
@@ -13,6 +15,8 @@ from .signals import end_as_interrupted
 def collected(request: Request, *, partial: bool = True) -> Report:
     """Runs a request, with a line of progress on stderr; `partial` as of `collect`.
 
+    A launch that `--args` states and that is impossible is an error of the report.
+
     Raises:
         KinspectError: as `collect`.
         KeyboardInterrupt: as `collect`.
@@ -20,9 +24,18 @@ def collected(request: Request, *, partial: bool = True) -> Report:
     progress = CompileProgress()
     end_as_interrupted()
     try:
-        return collect(request, progress.on_event, partial=partial)
+        report = collect(request, progress.on_event, partial=partial)
     finally:
         progress.close()
+    time = request.analysis.time if request.analysis is not None else None
+    if time is None or time.arguments is None:
+        return report
+    refused = (
+        ErrorRecord(None, kernel.name, "time", f"--args: {kernel.no_time}", "")
+        for kernel in report.kernels
+        if kernel.no_time and kernel.variant is None
+    )
+    return replace(report, errors=(*report.errors, *refused))
 
 
 def check_any(report: Report) -> None:

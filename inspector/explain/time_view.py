@@ -6,6 +6,7 @@ from typing import Final
 
 from ..model import TimeChange
 from ..model.time import CostGone, KernelTime, LoopTime, Saving, StallReason
+from .quantities import scaled
 from .view import place
 
 _NAMES: Final = {
@@ -63,9 +64,17 @@ def estimate(time: KernelTime) -> str:
 
 
 def busy_units(time: KernelTime, most: int | None = None) -> str:
-    """`memory 38 % of peak, matrix 4 %`: the units that do anything, the busiest first."""
+    """`memory 38 % (134 MB, 1.6 TB/s), matrix 4 %`: units that do anything, the busiest first."""
     ranked = sorted(time.units.items(), key=lambda item: -item[1])
-    told = [f"{_NAMES[name]} {100 * share:.0f} %" for name, share in ranked if share >= _BUSY]
+    moved = ""
+    if time.memory_bytes:
+        rate = time.memory_bytes / time.us * 1e6
+        moved = f" ({scaled(time.memory_bytes)}B, {scaled(rate)}B/s)"
+    told = [
+        f"{_NAMES[name]} {100 * share:.0f} %{moved if name == 'memory' else ''}"
+        for name, share in ranked
+        if share >= _BUSY
+    ]
     return ", ".join(told[:most]) or "hardly any"
 
 

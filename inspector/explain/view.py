@@ -30,7 +30,7 @@ NO_REMEDY = (
     "no finding: {spills} scratch accesses of spills in an iteration of the hot loops, for which no"
     " option or block size is known to help"
 )
-NOTHING_FOUND = f"no finding: no rule knows what would save {LEAST:g} % of the launch"
+NOTHING_FOUND = f"no finding: no change is known that would save {LEAST:g} % of the launch"
 _UNREAD: Mapping[str, tuple[str, str]] = {
     "words": ("word of code that is not decoded", "words of code that are not decoded"),
     "lines": ("line that is not recognised", "lines that are not recognised"),

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from .numbers import Positive, Real
+from .numbers import Count, Positive, Real
 from .source import SourceLoc
 
 StallReason = Literal[
@@ -139,6 +139,7 @@ class KernelTime(Struct, frozen=True, kw_only=True):
         resident: of these at a time.
         limiter: what takes most: a unit that is busy nearly all the time, or a reason to wait.
         units: share of the time that each unit is busy: vector, matrix, lds, l1, l2, l3, memory.
+            Memory is busy at the rate that is reached in practice, not at its peak.
         stalls: shares of the time by reason, the largest first.
         lines: where the time goes, the largest share first.
         stalled: share of the time that waves wait at instructions, these not issuing.
@@ -147,6 +148,8 @@ class KernelTime(Struct, frozen=True, kw_only=True):
         savings: what would save how much, the most first and `BOUNDS` behind the others; empty
             where nobody asked.
         assumed: what was taken for granted.
+        memory_bytes: that the launch moves to and from the device memory, from an empty cache; None
+            in reports of older versions.
     """
 
     us: Positive
@@ -167,3 +170,4 @@ class KernelTime(Struct, frozen=True, kw_only=True):
     instructions: tuple[InstructionTime, ...] = ()
     savings: tuple[Saving, ...] = ()
     assumed: tuple[str, ...] = ()
+    memory_bytes: Count | None = None

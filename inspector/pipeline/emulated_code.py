@@ -234,9 +234,12 @@ def _check_size(function: Function, explicit_bytes: int, segment_bytes: int) -> 
     if pointers is None or {given, given + _SCRATCH_POINTERS // 2} <= {*pointers}:
         allowed.add(_SCRATCH_POINTERS)
     if explicit_bytes > segment_bytes or (missing >= 8 and missing not in allowed):
+        last = max((place + 8 for place in pointers or ()), default=1)
+        hidden = _IMPLICIT_BYTES if segment_bytes >= _IMPLICIT_BYTES + last else 0
+        places = f" (pointers at byte {', '.join(map(str, pointers))})" if pointers else ""
         raise KinspectError(
-            f"{function.name} takes {segment_bytes} bytes of arguments, and --args gives"
-            f" {explicit_bytes}",
+            f"{function.name} takes {segment_bytes - hidden} bytes of arguments{places}, and --args"
+            f" gives {explicit_bytes}",
             "name every argument, in the order of the kernel's parameters",
         )
 

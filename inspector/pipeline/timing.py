@@ -324,6 +324,7 @@ def _kernel_time(
         instructions=instructions_of(found, instructions),
         savings=savings(timing, now) if options.savings else (),
         assumed=(f"the clock of {device.mhz:g} MHz", *assumed),
+        memory_bytes=round(now.memory_bytes),
     )
 
 

@@ -137,6 +137,9 @@ def _why(kernel: KernelReport) -> Iterator[Figure]:
         if lines:
             yield Figure("lines", words(", ".join(lines[:_MOST_REASONS])))
         yield Figure("busy", words(time_view.busy_units(time, _MOST_REASONS)))
+        if time.warm_us is not None:
+            warm = f"{time_view.amount(time.warm_us)} with the data in the Infinity Cache"
+            yield Figure("warm", words(warm))
     yield Figure("waves", words(occupancy_view.in_short(kernel)))
     if launch := occupancy_view.occupancy_words(kernel).launch:
         yield Figure("", words(launch, "weak"))

@@ -113,6 +113,7 @@ class LaunchTime(Struct, frozen=True):
         units: share of the time that each of `UNITS` is busy.
         cu: the simulation of the workgroups that were executed.
         cycles_of: by loop, what an iteration takes, as of `Extrapolated`.
+        memory_bytes: that go to the device memory and come from it.
     """
 
     us: float
@@ -121,6 +122,7 @@ class LaunchTime(Struct, frozen=True):
     units: Mapping[str, float]
     cu: CuTime
     cycles_of: Mapping[str, float]
+    memory_bytes: float
 
 
 def traced(
@@ -285,7 +287,10 @@ def timed(timing: Timing) -> LaunchTime:
     of_all = placement.busiest / len(timing.workgroups) / cycles if cycles else 0.0
     units = {name: taken * of_all for name, taken in zip(UNITS, busy, strict=True)}
     mhz = device.mhz * _clock_share(rates, units["matrix"])
-    return LaunchTime(cycles / mhz + rates.launch_us, cycles, mhz, units, cu, cycles_of)
+    of_busiest = units["memory"] * cycles * shares.memory
+    memory_bytes = of_busiest * timing.workgroups_in_grid / max(1, placement.busiest)
+    us = cycles / mhz + rates.launch_us
+    return LaunchTime(us, cycles, mhz, units, cu, cycles_of, memory_bytes)
 
 
 def _clock_share(rates: Rates, matrix: float) -> float:

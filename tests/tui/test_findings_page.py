@@ -278,7 +278,7 @@ async def test_nothing_to_say_is_said(opened: Any, report: Report) -> None:
     clean = replace(report.kernels[0], findings=())
     timed = replace(report, kernels=(replace(clean, time=kernel_time()),))
     async with opened((80, 24), "findings", of=timed) as pilot:
-        assert "no rule knows" in await settled(pilot)
+        assert "no change is known" in await settled(pilot)
     async with opened((80, 24), "findings", of=replace(report, kernels=(clean,))) as pilot:
         assert "no finding; of some kernels no time is known" in await settled(pilot)
         await pressed(pilot, "n", "enter", "e", "y", "space", "Z", "b", "f", "greater_than_sign")
