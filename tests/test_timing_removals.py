@@ -161,7 +161,7 @@ def test_loads_that_are_gone_leave_their_lines_to_others() -> None:
     slow = streamed(_PAIRS)
     lines = lines_of(slow, "global_load", in_loop=False)
     assert saves(slow, Removal("loads", lines=lines[::2])) < 3
-    assert saves(slow, Removal("loads", lines=lines)) > 30
+    assert saves(slow, Removal("loads", lines=lines)) < 10  # somebody has to bring the bytes
 
 
 def test_shorter_accesses_save_no_more_than_units_are_relieved_of(
@@ -193,6 +193,8 @@ def test_a_part_of_the_latency_and_more_waves_at_a_time() -> None:
     # Four workgroups are simulated for the one, seven for the other.
     twice = gain(timing, strided(200, 8 * CUS, resident=2))
     assert saves(timing, Removal("occupancy")) == pytest.approx(twice, abs=8)
+    # All workgroups have a place at once: fewer registers let no more in.
+    assert saves(strided(200, CUS), Removal("occupancy")) == 0
 
 
 def test_iterations_of_a_loop_go_with_all_that_they_do() -> None:

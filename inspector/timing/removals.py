@@ -33,6 +33,13 @@ _KINDS: Final[Mapping[Removed, tuple[int, ...]]] = {
     "no-ops": (IDLE,), "products": (MATRIX, LDS, LOAD),
 }  # fmt: skip
 """Work of a unit -> kinds of its instructions."""
+_SAME_BYTES: Final[frozenset[Removed]] = frozenset(
+    (
+        "conflicts", "wide accesses", "earlier loads", "latency", "code", "vector", "matrix",
+        "scalar", "lds", "loads", "barriers", "no-ops",
+    )
+)  # fmt: skip
+"""What leaves all bytes that come from memory; needless loads are of what others load."""
 _SHORTER: Final[frozenset[Removed]] = frozenset(("conflicts", "lines"))
 """What makes accesses shorter, and none of them needless."""
 MOST_LIGHT: Final = 20_000
@@ -58,7 +65,8 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
     Which waves get ahead of others decides whether they want one unit at the same time. Where less
     work takes longer for that reason alone, and a unit is relieved of more than `LEAST` percent of
     the time, nobody knows what it saves: None. Shorter accesses, which need as many instructions,
-    save no more time than units are relieved of.
+    save no more time than units are relieved of, and what needs the same bytes no more than memory
+    is idle. A loop's work that other lanes do needs them too.
 
     Args:
         timing: of the launch.
@@ -73,8 +81,7 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
     relieved = _relieved(now, after)
     if percent < -1 and max(relieved) >= LEAST:
         return None
-    if removal.what == "work" and removal.loops:
-        # Other lanes do it: the same bytes come from memory.
+    if removal.what in _SAME_BYTES or (removal.what == "work" and removal.loops):
         percent = min(percent, round(100 * (1 - now.units.get("memory", 0.0)), 1))
     if removal.what in _SHORTER:
         percent = min(percent, round(sum(max(0.0, less) for less in relieved), 1))
@@ -125,7 +132,8 @@ def _without(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
     if what == "earlier loads":
         return with_earlier_loads(timing, removal.loops)
     if what == "occupancy":
-        return with_more_waves(timing, 1 + part)
+        waits = timing.placement.busiest > timing.placement.resident
+        return with_more_waves(timing, 1 + part) if waits else None
     if what == "work" and not removal.loops:
         return _without_work(timing, part)
     if what in ("work", "iterations"):
