@@ -9,7 +9,7 @@ import kinspect
 import pytest
 from kinspect.inspector.explain import view
 from kinspect.inspector.model import KernelReport, Report, Variant
-from kinspect.inspector.model.time import KernelTime
+from kinspect.inspector.model.time import KernelTime, Saving
 from kinspect.inspector.present import markdown, text
 from kinspect.inspector.present.document import (
     Code,
@@ -125,6 +125,33 @@ def launched(kernel: KernelReport, us: float, launches: int) -> KernelReport:
         options={}, wave_size=64, kernel="k", arch="gfx942", ttir="", launches=launches
     )
     return replace(kernel, time=time, variant=variant)
+
+
+def test_of_many_kernels_that_one_has_a_screen_which_has_most_to_gain(small: KernelReport) -> None:
+    (finding,) = small.findings
+    kernels = [
+        replace(
+            launched(small, us, 1),
+            name=f"k{us}",
+            findings=(replace(finding, severity="info", saves_percent=percent),) if percent else (),
+        )
+        for us, percent in ((90, 0), (80, 5), (50, 30), (20, 60))
+    ]
+    told = document(Report("t", {}, tuple(kernels), ()))
+    assert [section.title[0].text for section in told if section.is_subject] == ["k50"]
+
+
+def test_what_no_rule_cures_is_told(small: KernelReport) -> None:
+    timed = launched(replace(small, findings=()), 40.0, 1)
+    assert timed.time is not None
+    savings = (
+        Saving("wide accesses", 34.0, 15.0),
+        Saving("lines", 39.5, 1.2),
+        Saving("memory", 4.0, 90.0),
+    )
+    kernel = replace(timed, time=replace(timed.time, savings=savings))
+    shown = [line.plain for s in document(Report("t", {}, (kernel,), ())) for line in _lines(s)]
+    assert "worth looking for: -15 % 16 bytes a lane with each access" in map(str.strip, shown)
 
 
 def test_the_answer_stands_before_what_it_rests_on(small: KernelReport) -> None:

@@ -264,9 +264,13 @@ def worst_first(kernels: Sequence[KernelReport]) -> list[KernelReport]:
 
 def _badness(kernel: KernelReport) -> tuple[float, ...]:
     errors, *lesser = (sum(f.severity == s for f in kernel.findings) for s in SEVERITIES)
+    return (errors, time_of_launches(kernel), hot_scratch(kernel), *lesser)
+
+
+def time_of_launches(kernel: KernelReport) -> float:
+    """Microseconds of all launches of a kernel; 0 where no time is known."""
     launches = kernel.variant.launches or 1 if kernel.variant is not None else 1
-    us = kernel.time.us * launches if kernel.time is not None else 0.0
-    return (errors, us, hot_scratch(kernel), *lesser)
+    return kernel.time.us * launches if kernel.time is not None else 0.0
 
 
 def hot_scratch(kernel: KernelReport) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -23,7 +24,6 @@ from ..isa.mnemonics import CLASSES
 from ..isa.waitflow.waits import COUNTERS
 from ..lint.catalogue import Catalogue
 from ..lint.engine import judge
-from ..lint.ranking import Price
 from ..lint.schema import DEFAULT_PACK, Pack, load_named
 from ..metrics.catalogue import specs
 from ..metrics.kernel import kernel_report
@@ -41,6 +41,9 @@ from .analysis_options import AnalysisOptions
 from .context import Context
 from .launch_facts import launch_facts
 from .naming import kernel_id
+
+if TYPE_CHECKING:
+    from .timing import LaunchPrice
 
 ANALYSIS_VERSION = 48
 """Raised whenever a figure of an unchanged input would change."""
@@ -96,7 +99,7 @@ def analyze_program(program: Program, context: Context, text: str = "") -> list[
     options = context.analysis
     module, ttir = _ttgir(context), _ttir(context)
     reports = []
-    prices: dict[str, Price] = {}
+    prices: dict[str, LaunchPrice] = {}
     instructions = 0
     for number, function in enumerate(functions):
         if limits.is_spent(ANALYSIS_SHARE, number, len(functions)):
@@ -152,7 +155,7 @@ def with_findings(
     reports: Iterable[KernelReport],
     options: AnalysisOptions,
     source_text: Callable[[SourceLoc], str | None] | None = None,
-    prices: Mapping[str, Price] | None = None,
+    prices: Mapping[str, LaunchPrice] | None = None,
 ) -> list[KernelReport]:
     """The reports with what the rules of the options say of them.
 
@@ -170,7 +173,11 @@ def with_findings(
     for report in reports:
         if limits.is_spent(JUDGED_SHARE, len(with_said), len(reports)):
             break
-        said = judge(pack, report, source_text, (prices or {}).get(report.id))
+        price = (prices or {}).get(report.id)
+        said = judge(pack, report, source_text, price)
+        if not said.findings and report.time is not None and price is not None:
+            time = replace(report.time, savings=report.time.savings or price.savings())
+            report = replace(report, time=time)
         with_said.append(replace(report, findings=said.findings, leads=said.leads))
     return with_said
 

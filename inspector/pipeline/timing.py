@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,13 +16,12 @@ from ..emulator.hostcall import HostCalls
 from ..emulator.launch import Emulator, without_collections
 from ..emulator.memory import Buffer
 from ..explain.view import place
-from ..lint.ranking import Price
 from ..machines.products import all_products, find_product
 from ..machines.rates import rates_of
 from ..metrics import times
 from ..model import KernelReport, Machine, Metric, int_of
 from ..model.removal import Removal
-from ..model.time import KernelTime, LoopTime
+from ..model.time import KernelTime, LoopTime, Saving
 from ..timing.attribution import (
     Attribution,
     attributed,
@@ -59,7 +57,7 @@ class _Found(NamedTuple):
     time: KernelTime | None
     loops: tuple[LoopTime, ...]
     no_time: str = ""
-    price: Price | None = None
+    price: LaunchPrice | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -69,7 +67,7 @@ def with_time(
     machine: Machine | None,
     context: Context,
     options: TimeOptions,
-) -> tuple[KernelReport, Price | None]:
+) -> tuple[KernelReport, LaunchPrice | None]:
     """Times a kernel's launch, captured or stated, or says why there is no time.
 
     Args:
@@ -154,7 +152,7 @@ def _stated_launch(
 
 def _timed_report(
     report: KernelReport, time: Callable[[], _Found]
-) -> tuple[KernelReport, Price | None]:
+) -> tuple[KernelReport, LaunchPrice | None]:
     """A report with the time that a function gives, or with the reason why there is none."""
     try:
         # The reports of the whole run are in memory: each garbage collection would scan them.
@@ -220,7 +218,7 @@ def _launch_time(
     time = _kernel_time(timing, found, now, options, assumed)
     if warm is not None and warm <= 0.97 * now.us:
         time = replace(time, warm_us=round(warm, 3))
-    price, notes = _price(timing, now, options), _on_outside(timing)
+    price, notes = LaunchPrice(timing, now) if options.prices else None, _on_outside(timing)
     return _Found(time, loop_times(timing, found, now), "", price, notes)
 
 
@@ -236,31 +234,46 @@ def _on_outside(timing: Timing) -> tuple[str, ...]:
     )
 
 
-def _price(timing: Timing, now: LaunchTime, options: TimeOptions) -> Price | None:
-    """What work takes of a launch's time: each kind at each place is simulated once."""
-    if not options.prices:
-        return None
-    light = lightened(timing)
-    issues = sum(len(wave.stream) for waves in light.workgroups for wave in waves)
-    left = max(FEWEST_PRICES, MOST_PRICED // max(1, issues))
+class LaunchPrice:
+    """What work takes of a launch's time, percent: each kind at each place is simulated once.
 
-    @functools.cache
-    def before() -> LaunchTime:
-        return now if light is timing else timed(light)
+    Args:
+        timing: of the launch.
+        now: its time as it is.
+    """
 
-    @functools.cache
-    def price(removal: Removal) -> float | None:
-        nonlocal left
-        if not left:
-            return None
-        left -= 1
+    def __init__(self, timing: Timing, now: LaunchTime) -> None:
+        self._timing = lightened(timing)
+        issues = sum(len(wave.stream) for waves in self._timing.workgroups for wave in waves)
+        self._left = max(FEWEST_PRICES, MOST_PRICED // max(1, issues))
+        self._now = now if self._timing is timing else None
+        self._known: dict[Removal, float | None] = {}
+
+    def __call__(self, removal: Removal) -> float | None:
+        """None where it is not known, or where too much has been simulated already."""
+        if removal not in self._known and self._left:
+            self._left -= 1
+            try:
+                with without_collections():
+                    self._known[removal] = saved_percent(self._timing, self._as_it_is(), removal)
+            except Exception:  # the report stands without it, as where nothing is timed
+                self._known[removal] = None
+        return self._known.get(removal)
+
+    def savings(self) -> tuple[Saving, ...]:
+        """What the launch would take with one cost gone, where that can still be afforded."""
+        if self._left <= FEWEST_PRICES:
+            return ()
         try:
             with without_collections():
-                return saved_percent(light, before(), removal)
-        except Exception:  # the report stands without it, as where nothing is timed
-            return None
+                return savings(self._timing, self._as_it_is(), bounds=False)
+        except Exception:  # as above
+            return ()
 
-    return price
+    def _as_it_is(self) -> LaunchTime:
+        if self._now is None:
+            self._now = timed(self._timing)
+        return self._now
 
 
 def _unlaunched(

@@ -166,6 +166,8 @@ def _findings(kernel: KernelReport, *, every: bool, whole: bool) -> Iterator[Blo
         yield _items(shown, kernel)
     elif int_of(kernel.metrics, "instruction_count") is not None:
         yield Paragraph(words(view.findings_summary(kernel), "strong"))
+        if kernel.time is not None and (costs := time_view.could_save(kernel.time)):
+            yield Paragraph(words(f"worth looking for: {costs}"))
     if len(shown) < len(findings):
         more = view.plural(len(findings) - len(shown), "more finding")
         yield Paragraph(words(f"{more}: --details", "weak"))

@@ -31,19 +31,23 @@ _UNLIMITED: Final = 1e18
 _Apply = Callable[[Timing], Timing | None]
 
 
-def savings(timing: Timing, now: LaunchTime) -> tuple[Saving, ...]:
+def savings(timing: Timing, now: LaunchTime, *, bounds: bool = True) -> tuple[Saving, ...]:
     """What each change would save, the most first; bounds come behind the others.
 
     Args:
         timing: of the launch.
         now: its time as it is.
+        bounds: whether those that no change of the code makes are told too.
     """
     found: list[tuple[CostGone, float]] = []
     for change, apply in _CHANGES.items():
+        if change in BOUNDS and not bounds:
+            continue
         changed = apply(timing)
         if changed is not None:
             found.append((change, timed(changed).us))
-    found.append(("launch", now.us - timing.rates.launch_us))
+    if bounds:
+        found.append(("launch", now.us - timing.rates.launch_us))
     told = [
         Saving(change, round(us, 3), round(100 * (1 - us / now.us), 1))
         for change, us in found
