@@ -697,6 +697,18 @@ def test_times_of_other_launches_decide_nothing() -> None:
     assert "other launches, of which times are not compared: n 1024 | 2048" in pair.remarks
 
 
+@pytest.mark.parametrize(("after", "is_doubted"), [(190, False), (90, True), (600, True)])
+def test_a_stated_launch_that_moves_other_bytes_is_doubted(after: int, is_doubted: bool) -> None:
+    sides = []
+    for moved in (200, after):
+        report = timed(kernel(loop(), vgprs=128), 100)
+        assert report.time is not None
+        time = replace(report.time, memory_bytes=moved * 10**6)
+        sides.append(replace(report, time=time, variant=None))
+    remarks = " ".join(compared(*sides).remarks)
+    assert (f"moves {after} MB of memory, 200 before: the same work?" in remarks) is is_doubted
+
+
 def test_every_judged_figure_can_regress() -> None:
     """No entry of the table is dead: a stated tolerance makes each of them decide."""
     kernel_figures = {n: j for n, j in JUDGED.items() if j.where == "kernel"}

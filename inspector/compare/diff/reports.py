@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -73,6 +74,10 @@ class NamedReport(Struct, frozen=True):
 
     label: str
     report: Report
+
+
+_OTHER_WORK: Final = 2.0
+"""Times as many bytes that a changed kernel hardly moves for the same result."""
 
 
 def diff_reports(
@@ -182,6 +187,7 @@ def diff_kernels(
     time = _time_change(left, right) if context.same_arch else None
     if time is not None:
         changes = decided_by_time(changes, time, context)
+        notes += _other_work(left, right)
     elif left.time is not None and (passed := _other_launch(left, right)):
         changes = [change for change in changes if change.name != TIME_US]
         notes.append(f"other launches, of which times are not compared: {passed}")
@@ -335,6 +341,23 @@ def _alone(kernel: KernelReport, other_errors: Iterable[ErrorRecord]) -> Alone:
         (f"{error.stage}: {error.message}" for error in other_errors if error.kernel in names), ""
     )
     return Alone(label, kernel.arch, kernel, reason)
+
+
+def _other_work(left: KernelReport, right: KernelReport) -> list[str]:
+    """The doubt whether two kernels in one stated launch do the same work, by what they move.
+
+    A kernel whose workgroups do more each, in the same grid, does more or what nobody asked for.
+    """
+    if left.variant is not None or left.time is None or right.time is None:
+        return []
+    before, after = left.time.memory_bytes, right.time.memory_bytes
+    if not before or not after or max(before, after) < _OTHER_WORK * min(before, after):
+        return []
+    return [
+        f"it moves {after / 1e6:,.4g} MB of memory, {before / 1e6:,.4g} before: the same work? Both"
+        " sides have the stated launch; where they need two, save each with its own (analyze"
+        " --save) and compare these"
+    ]
 
 
 def _notes(left: NamedReport, right: NamedReport) -> tuple[str, ...]:
