@@ -8,12 +8,15 @@ goes to the stream underneath, `underneath`, by those few who clean the stranger
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
+
+from msgspec import Struct, to_builtins
 
 from .errors import KinspectError
 from .printable import printable
@@ -58,6 +61,18 @@ def no_commands(text: str, line_start: str = "") -> str:
         return f"{line[match.start() : position]}\\{line[position : match.end()]}"
 
     return _COMMAND.sub(broken, line)[start:]
+
+
+def dump_json(value: object, stream: TextIO) -> None:
+    """Writes a value as an indented JSON document: structs as objects, unknown types as text."""
+    json.dump(value, stream, indent=1, ensure_ascii=False, default=_builtin)
+    stream.write("\n")
+
+
+def _builtin(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return to_builtins(value, enc_hook=_builtin) if isinstance(value, Struct) else str(value)
 
 
 class PlainStream:

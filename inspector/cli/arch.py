@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from .. import machines
+from ..base.streams import dump_json
 from ..explain.table import Column, rows_of
 from ..model import Machine
 from .options import format_option, output_option, result_stream
@@ -27,8 +28,7 @@ def list_arches(form: str, output: Path | None) -> None:
     targets = [machines.load(name) for name in machines.names()]
     with result_stream(output) as stream:
         if form == "json":
-            json.dump({"arches": [_summary(m) for m in targets]}, stream, indent=1)
-            stream.write("\n")
+            dump_json({"arches": [_summary(m) for m in targets]}, stream)
             return
         for line in rows_of(_COLUMNS, targets):
             stream.write(line + "\n")

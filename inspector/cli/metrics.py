@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -11,6 +10,7 @@ from pathlib import Path
 import click
 
 from ..base.errors import KinspectError
+from ..base.streams import dump_json
 from ..explain.table import Column, rows_of
 from ..lint.catalogue import ENGINE_VALUES, nearest
 from ..metrics.catalogue import specs
@@ -54,8 +54,7 @@ def list_metrics(patterns: tuple[str, ...], form: str, output: Path | None) -> N
                 }
                 for s in chosen
             ]
-            json.dump({"metrics": entries}, stream, indent=1)
-            stream.write("\n")
+            dump_json({"metrics": entries}, stream)
             return
         for line in rows_of(_COLUMNS, chosen) if patterns else _names(chosen):
             stream.write(line + "\n")

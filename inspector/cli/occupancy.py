@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TextIO
 
 import click
 
 from .. import machines
+from ..base.streams import dump_json
 from ..explain.occupancy_view import cut
 from ..explain.table import Column, rows_of
 from ..metrics.occupancy import Level, Occupancy
@@ -81,8 +81,7 @@ def occupancy(
     with result_stream(output) as stream:
         if form == "json":
             metrics = metrics_dict(occupancy_metrics(machine, demand))
-            json.dump({"metrics": metrics}, stream, indent=1)
-            stream.write("\n")
+            dump_json({"metrics": metrics}, stream)
         else:
             _write(machine, demand, result, stream)
 

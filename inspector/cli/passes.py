@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
@@ -14,6 +13,7 @@ from ..base.errors import KinspectError
 from ..base.limits import natural
 from ..base.named_files import file_text
 from ..base.staging import scratch_folder
+from ..base.streams import dump_json
 from ..capture.resolving import resolve, split
 from ..compile.llvm_passes import DUMP, TIMING, MachinePass, machine_passes, pass_times
 from ..compile.passes import CompilerPass, PassDump, diff, read_passes
@@ -222,8 +222,7 @@ def _write_diff(dump: PassDump, points: str, form: str, stream: TextIO) -> None:
         )
     text = diff(dump, left, right)
     if form == "json":
-        json.dump({"before": left, "after": right, "diff": text}, stream, indent=1)
-        stream.write("\n")
+        dump_json({"before": left, "after": right, "diff": text}, stream)
     else:
         stream.write(text or "no difference\n")
 
@@ -249,8 +248,7 @@ def _point(dump: PassDump, text: str) -> int:
 
 def _write_list(passes_listed: Sequence[CompilerPass], form: str, stream: TextIO) -> None:
     if form == "json":
-        json.dump({"passes": [_entry(p) for p in passes_listed]}, stream, indent=1)
-        stream.write("\n")
+        dump_json({"passes": [_entry(p) for p in passes_listed]}, stream)
         return
     for line in rows_of(_COLUMNS, passes_listed):
         stream.write(line + "\n")

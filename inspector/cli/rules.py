@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import click
 
 from ..base.errors import KinspectError
+from ..base.streams import dump_json
 from ..formats import rules as text
 from ..lint.catalogue import Catalogue, nearest
 from ..lint.former import what_became_of
@@ -93,8 +93,7 @@ def print_schema(output: Path | None) -> None:
     from ..lint.packschema import pack_schema
 
     with result_stream(output) as stream:
-        json.dump(pack_schema(), stream, indent=2)
-        stream.write("\n")
+        dump_json(pack_schema(), stream)
 
 
 def _listed(packs: Sequence[Pack]) -> list[text.ListedRule]:

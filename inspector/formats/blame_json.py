@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TextIO
 
 from msgspec import to_builtins
 
+from ..base.streams import dump_json
 from ..compare.blame.results import Blame
 
 SCHEMA_VERSION = 1
@@ -39,5 +39,4 @@ def write(blame: Blame, stream: TextIO) -> None:
         "shares": to_builtins(blame.shares),
         "steps": to_builtins(blame.steps),
     }
-    json.dump(document, stream, indent=1, default=str)
-    stream.write("\n")
+    dump_json(document, stream)

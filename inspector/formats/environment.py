@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, TextIO
 
+from ..base.streams import dump_json
 from ..explain.table import Column, rows_of
 from ..host.env.changing import ChangeResult
 from ..host.env.facts import MachineFact, MachineReport, Verdict
@@ -55,7 +55,7 @@ def write_check_json(report: MachineReport, stream: TextIO) -> None:
         "gpus": [{"node": g.node, "arch": g.arch, "name": g.name or None} for g in report.gpus],
         "facts": [_fact_value(f) for f in report.facts],
     }
-    _dump(value, stream)
+    dump_json(value, stream)
 
 
 def write_plan(changes: Sequence[SettingChange], stream: TextIO) -> None:
@@ -93,7 +93,7 @@ def write_results_json(results: Sequence[ChangeResult], stream: TextIO) -> None:
             for result in results
         ],
     }
-    _dump(value, stream)
+    dump_json(value, stream)
 
 
 def shell_lines(changes: Sequence[SettingChange], *, back: bool) -> Iterator[str]:
@@ -148,11 +148,6 @@ def _change_value(change: SettingChange) -> dict[str, str | None]:
         "before": change.before,
         "after": change.after,
     }
-
-
-def _dump(value: Any, stream: TextIO) -> None:
-    json.dump(value, stream, indent=1)
-    stream.write("\n")
 
 
 _COLUMNS = [

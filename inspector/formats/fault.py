@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from ..base.streams import dump_json
 from ..host.fault.values import CodeLine, FaultReport, Message, Stop, Suspect
 from ..model import SourceLoc
 
@@ -36,8 +36,7 @@ def write(report: FaultReport, stream: TextIO) -> None:
 
 def write_json(report: FaultReport, stream: TextIO) -> None:
     """The report as JSON; figures that are not known are null."""
-    json.dump(_value(report), stream, indent=1)
-    stream.write("\n")
+    dump_json(_value(report), stream)
 
 
 def _text(report: FaultReport) -> Iterator[str]:

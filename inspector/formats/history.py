@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from ..base.streams import dump_json
 from ..bench.history.analyses import AnalysisRun, Sighting, value_of
 from ..bench.history.store import Run, StoredCase
 from ..explain.table import Column, rows_of
@@ -66,8 +66,7 @@ def _table(columns: Sequence[Column], items: Sequence[Any], stream: TextIO) -> N
 
 
 def _dump(data: dict[str, Any], stream: TextIO) -> None:
-    json.dump({"schema_version": SCHEMA_VERSION, **data}, stream, indent=2)
-    stream.write("\n")
+    dump_json({"schema_version": SCHEMA_VERSION, **data}, stream)
 
 
 def _kernel_or_target(run: Run | AnalysisRun) -> str:

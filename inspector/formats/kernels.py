@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from msgspec import Struct
 
+from ..base.streams import dump_json
 from ..bench.suite.catalogue import KernelFile
 from ..bench.suite.checks import Description
 from ..explain.table import Column, rows_of
@@ -37,7 +37,7 @@ def write_list_json(entries: Sequence[KernelEntry], stream: TextIO) -> None:
         {**_head(entry.kernel), "cases": entry.cases, "bench_shapes": entry.bench}
         for entry in entries
     ]
-    _dump({"kernels": kernels}, stream)
+    dump_json({"kernels": kernels}, stream)
 
 
 def write_one(kernel: KernelFile, description: Description | None, stream: TextIO) -> None:
@@ -70,7 +70,7 @@ def write_one_json(kernel: KernelFile, description: Description | None, stream: 
             "tuning": dict(description.tuning),
             "compile_cases": list(description.compiled),
         }
-    _dump({**_head(kernel), "docstring": kernel.docstring, **facts}, stream)
+    dump_json({**_head(kernel), "docstring": kernel.docstring, **facts}, stream)
 
 
 def _head(kernel: KernelFile) -> dict[str, Any]:
@@ -80,11 +80,6 @@ def _head(kernel: KernelFile) -> dict[str, Any]:
         "answers_to": kernel.answers_to or None,
         "file": str(kernel.path),
     }
-
-
-def _dump(value: Mapping[str, Any], stream: TextIO) -> None:
-    json.dump(value, stream, indent=1, default=str)
-    stream.write("\n")
 
 
 def _columns(table: Sequence[Mapping[str, Any]]) -> list[Column]:

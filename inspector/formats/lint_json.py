@@ -5,9 +5,9 @@ Nothing is merged or left out: whatever the report holds is in it.
 
 from __future__ import annotations
 
-import json
 from typing import Any, TextIO
 
+from ..base.streams import dump_json
 from ..lint.ranking import SEVERITIES
 from ..lint.results import CheckedKernel, LintReport, Suppressed, Suppression
 from ..lint.rule import Rule
@@ -18,8 +18,7 @@ SCHEMA_VERSION = 1
 
 def write(report: LintReport, stream: TextIO) -> None:
     """Writes the document, and a line end."""
-    json.dump(to_dict(report), stream, indent=2)
-    stream.write("\n")
+    dump_json(to_dict(report), stream)
 
 
 def to_dict(report: LintReport) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from msgspec import to_builtins
 
+from ..base.streams import dump_json
 from ..compare.pass_costs import PassCost
 from ..compare.passhistory import History, PassFigures, StateFigures
 from ..compile.llvm_passes import MachinePass, PassTime
@@ -31,8 +31,7 @@ _FIGURES = (
 def write_history(history: History, form: str, stream: TextIO) -> None:
     """Writes what each pass did to the thing, then the passes that changed the figures."""
     if form == "json":
-        json.dump(to_builtins(history), stream, indent=1)
-        stream.write("\n")
+        dump_json(to_builtins(history), stream)
         return
     for line in _history(history):
         stream.write(line + "\n")
@@ -88,8 +87,7 @@ def write_llvm(
     """Writes the passes of LLVM's code generator that changed something, and the longest passes."""
     if form == "json":
         document = {"passes": to_builtins(list(passes)), "times": to_builtins(list(times))}
-        json.dump(document, stream, indent=1)
-        stream.write("\n")
+        dump_json(document, stream)
         return
     for line in rows_of(_LLVM, [item for item in passes if item.changed is not False]):
         stream.write(line + "\n")
@@ -113,8 +111,7 @@ def write_costs(
         passes = [
             {**to_builtins(cost), "microseconds_each": cost.microseconds_each} for cost in costs
         ]
-        json.dump({"stages": dict(stages), "passes": passes}, stream, indent=1)
-        stream.write("\n")
+        dump_json({"stages": dict(stages), "passes": passes}, stream)
         return
     total = sum(stages.values())
     parts = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items())

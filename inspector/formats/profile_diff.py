@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TextIO
 
 from msgspec import to_builtins
 
+from ..base.streams import dump_json
 from ..compare.profiles import KernelChange, MeasuredChange, ProfileDiff
 from ..explain import quantities, recording_view, view
 from ..explain.table import Column, rows_of
@@ -184,8 +184,7 @@ def write_json(diff: ProfileDiff, stream: TextIO) -> None:
         "only_right": [kernel.id for kernel in diff.only_right],
         "notes": list(diff.notes),
     }
-    json.dump(document, stream, indent=1, ensure_ascii=False)
-    stream.write("\n")
+    dump_json(document, stream)
 
 
 def _change(change: MeasuredChange) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -10,6 +9,7 @@ from typing import Any, TextIO
 
 from msgspec import Struct, to_builtins
 
+from ..base.streams import dump_json
 from ..explain.table import Column, rows_of
 from ..explain.view import plural
 from ..lint.catalogue import Catalogue
@@ -75,7 +75,7 @@ def write_list_md(rules: Sequence[ListedRule], stream: TextIO) -> None:
 
 def write_list_json(rules: Sequence[ListedRule], stream: TextIO) -> None:
     """Writes the rules in full, as JSON."""
-    _dump({"rules": [_fields(listed) for listed in rules]}, stream)
+    dump_json({"rules": [_fields(listed) for listed in rules]}, stream)
 
 
 def write_one(listed: ListedRule, catalogue: Catalogue, stream: TextIO) -> None:
@@ -132,7 +132,7 @@ def write_one_json(listed: ListedRule, catalogue: Catalogue, stream: TextIO) -> 
         {"name": name, "unit": unit, "description": meaning}
         for name, unit, meaning in _names(listed.rule, catalogue)
     ]
-    _dump({**_fields(listed), "reads": reads}, stream)
+    dump_json({**_fields(listed), "reads": reads}, stream)
 
 
 def write_checked(files: Sequence[CheckedPack], stream: TextIO) -> None:
@@ -163,7 +163,7 @@ def write_checked_json(files: Sequence[CheckedPack], stream: TextIO) -> None:
         }
         for checked in files
     ]
-    _dump({"files": results}, stream)
+    dump_json({"files": results}, stream)
 
 
 def _advice(text: RuleText) -> str:
@@ -281,11 +281,6 @@ def _hanging(title: str, value: str) -> str:
         break_on_hyphens=False,
     )
     return f"{filled}\n"
-
-
-def _dump(value: Mapping[str, Any], stream: TextIO) -> None:
-    json.dump(value, stream, indent=1, ensure_ascii=False)
-    stream.write("\n")
 
 
 _COLUMNS = [

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from ..base.streams import dump_json
 from ..model import KernelReport
 from ..report.json_write import plain
 
@@ -22,8 +22,7 @@ def write(kernels: Sequence[KernelReport], measured_us: float | None, stream: Te
         "schema_version": SCHEMA_VERSION,
         "kernels": [_kernel(kernel, measured_us) for kernel in kernels],
     }
-    json.dump(document, stream, indent=1)
-    stream.write("\n")
+    dump_json(document, stream)
 
 
 def _kernel(kernel: KernelReport, measured_us: float | None) -> dict[str, Any]:

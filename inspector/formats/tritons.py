@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, TextIO
 
+from ..base.streams import dump_json
 from ..compare.passdiff import PassDifference, PassStep
 from ..compare.side_by_side import WORK_FIGURES, FigurePair
 from ..compare.stages import Comparison
@@ -201,8 +202,7 @@ def _work_ratio(figures: Sequence[FigurePair]) -> float | None:
 
 def write_json(report: BuildsReport, stream: TextIO) -> None:
     """Writes the report as JSON of `schema_version` 1."""
-    json.dump(as_json(report), stream, indent=1)
-    stream.write("\n")
+    dump_json(as_json(report), stream)
 
 
 def as_json(report: BuildsReport) -> dict[str, Any]:
