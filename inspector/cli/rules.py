@@ -15,7 +15,7 @@ from ..lint.catalogue import Catalogue, nearest
 from ..lint.former import what_became_of
 from ..lint.schema import Pack, PackError, bundled_packs, load_named, load_pack, load_packs
 from ..pipeline.analysis import catalogue
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, result_stream, write_form
 
 rules_option = click.option(
     "--rules",
@@ -38,13 +38,7 @@ def rules() -> None:
 def list_rules(packs: tuple[str, ...], form: str, output: Path | None) -> None:
     """Every rule: id, name, severity, what it looks at, and what it is about."""
     listed = _listed(load_packs(packs or bundled_packs(), catalogue()))
-    writers = {
-        "text": text.write_list,
-        "md": text.write_list_md,
-        "json": text.write_list_json,
-    }
-    with result_stream(output) as stream:
-        writers[form](listed, stream)
+    write_form(form, text.list_document(listed), text.list_fields(listed), output)
 
 
 @rules.command("show")
@@ -61,9 +55,7 @@ def show_rule(rule: str, packs: tuple[str, ...], form: str, output: Path | None)
             stream.write(f"{became}\n")
         return
     listed = _named(rule, _listed(load_packs(packs or bundled_packs(), names)))
-    writers = {"text": text.write_one, "md": text.write_one_md, "json": text.write_one_json}
-    with result_stream(output) as stream:
-        writers[form](listed, names, stream)
+    write_form(form, text.document(listed, names), text.fields(listed, names), output)
 
 
 @rules.command("check")

@@ -12,10 +12,11 @@ Tone = Literal["", "strong", "weak", "good", "bad", "error", "warning", "info"]
 
 
 class Span(Struct, frozen=True):
-    """Words of one tone."""
+    """Words of one tone; with an `url` they are what is read there."""
 
     text: str
     tone: Tone = ""
+    url: str = ""
 
 
 Text = tuple[Span, ...]
@@ -35,6 +36,11 @@ class Paragraph(Struct, frozen=True):
     """A sentence or a few."""
 
     text: Text
+
+
+def paragraphs(lines: Iterable[str], tone: Tone = "") -> tuple[Paragraph, ...]:
+    """A paragraph for each line that is not empty."""
+    return tuple(Paragraph(words(line, tone)) for line in lines if line)
 
 
 class Figure(Struct, frozen=True):
@@ -99,16 +105,22 @@ class Table(Struct, frozen=True):
 
 
 def table(
-    columns: Sequence[tuple[Column, Callable[[Any], str]]],
+    columns: Sequence[tuple[Column | str, Callable[[Any], str]]],
     items: Iterable[Any],
     tone: Callable[[Any], Tone] | None = None,
 ) -> Table:
-    """A table with a row for each item, without columns that are empty in all rows."""
+    """A table with a row for each item, without columns that are empty in all rows.
+
+    Args:
+        columns: of each, what it is or its title, and the text for an item.
+        items: one a row.
+        tone: of an item's row.
+    """
     told = list(items)
     rows = [[text(item) for _, text in columns] for item in told]
     filled = [n for n in range(len(columns)) if any(row[n] for row in rows)]
     return Table(
-        tuple(columns[n][0] for n in filled),
+        tuple(Column(title) if isinstance(title := columns[n][0], str) else title for n in filled),
         tuple(tuple(row[n] for n in filled) for row in rows),
         tuple(map(tone, told)) if tone is not None else (),
     )

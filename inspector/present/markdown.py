@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
-from typing import Final
+from typing import Final, TextIO
 
-from ..base.printable import one_line, printable_line
+from ..base.printable import one_line, printable, printable_line
+from ..base.streams import no_commands
 from .document import (
     Block,
     Code,
@@ -39,6 +40,11 @@ behind a backslash would end it in a table."""
 
 
 _STRONG: Final = frozenset(("strong", "warning", "error"))
+
+
+def show(document: Document, stream: TextIO) -> None:
+    """Writes a document."""
+    stream.write(no_commands(printable("\n".join(lines_of(document)).rstrip())) + "\n")
 
 
 def lines_of(document: Document) -> Iterator[str]:
@@ -113,7 +119,7 @@ def _emphasized(text: Text) -> str:
     """A sentence in which strong words are bold."""
     pieces = []
     for span in text:
-        words = inline(span.text.strip())
+        words = link(span.text, span.url) if span.url else inline(span.text.strip())
         pieces.append(f"**{words}**" if span.tone in _STRONG and words else words)
     return " ".join(filter(None, pieces))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TextIO
 
 from .document import (
     Block,
@@ -20,7 +20,7 @@ from .document import (
     Tone,
     plain,
 )
-from .paper import Line, Paper, wrapped
+from .paper import Line, Paper, paper_for, wrapped
 
 _STYLES: Final[dict[Tone, str]] = {
     "": "",
@@ -38,6 +38,11 @@ _READABLE: Final = 20
 """Characters that a column keeps while others can be left out."""
 _LEAST: Final = 6
 """Characters that a column keeps."""
+
+
+def show(document: Document, stream: TextIO, color: bool | None = None) -> None:
+    """Prints a document; `color` None: where the stream is a terminal that has colours."""
+    write(document, paper_for(stream, color))
 
 
 def write(document: Document, paper: Paper) -> None:
@@ -86,7 +91,7 @@ def _wrapped(text: Text, width: int, head: str | Line, indent: str) -> Iterator[
     """A text behind what its first line begins with; nothing where it is empty."""
     line = Line(head) if isinstance(head, str) else head
     for span in text:
-        line.append(span.text, _STYLES[span.tone])
+        line.append(f"{span.text}: {span.url}" if span.url else span.text, _STYLES[span.tone])
     if any(span.text for span in text):
         yield from wrapped(line, width, indent)
 

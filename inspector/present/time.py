@@ -23,7 +23,6 @@ from .document import (
     table,
     words,
 )
-from .paper import paper_for
 
 _SAVINGS: Final = (
     ("what it would take with one cost gone", False),
@@ -41,7 +40,7 @@ def write(
     color: bool | None = None,
 ) -> None:
     """Prints the times of kernels; see `document`."""
-    text.write(document(kernels, measured_us), paper_for(stream, color))
+    text.show(document(kernels, measured_us), stream, color)
 
 
 def document(kernels: Sequence[KernelReport], measured_us: float | None) -> Document:
