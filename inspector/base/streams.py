@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
 from .errors import KinspectError
 from .printable import printable
@@ -70,9 +70,11 @@ def dump_json(value: object, stream: TextIO) -> None:
 
 
 def _builtin(value: object) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return to_builtins(value, enc_hook=_builtin) if isinstance(value, Struct) else str(value)
+    return to_builtins(value, enc_hook=_unknown)
+
+
+def _unknown(value: object) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 class PlainStream:

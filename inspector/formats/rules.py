@@ -16,6 +16,7 @@ from ..lint.document import Fault
 from ..lint.rule import Pack, Rule, RuleText
 from ..present.document import (
     Column,
+    Columns,
     Document,
     Figure,
     Figures,
@@ -68,7 +69,7 @@ class CheckedPack(Struct, frozen=True):
 
 def list_document(rules: Sequence[ListedRule]) -> Document:
     """A line for each rule."""
-    columns = (
+    columns: Columns = (
         ("id", lambda listed: listed.rule.text.id),
         ("name", lambda listed: listed.rule.text.name),
         ("severity", lambda listed: listed.rule.text.severity),

@@ -104,15 +104,19 @@ class Table(Struct, frozen=True):
     tones: tuple[Tone, ...] = ()
 
 
+Columns = Sequence[tuple[Column | str, Callable[[Any], str]]]
+"""Columns, or the titles of plain ones, with the text of each for an item."""
+
+
 def table(
-    columns: Sequence[tuple[Column | str, Callable[[Any], str]]],
+    columns: Columns,
     items: Iterable[Any],
     tone: Callable[[Any], Tone] | None = None,
 ) -> Table:
     """A table with a row for each item, without columns that are empty in all rows.
 
     Args:
-        columns: of each, what it is or its title, and the text for an item.
+        columns: of the table.
         items: one a row.
         tone: of an item's row.
     """

@@ -173,6 +173,8 @@ def _table(table: Table, width: int, *, fits: bool) -> Iterator[Line]:
             widths[longest] -= 1
     titles = [column.title for column in table.columns]
     for number, row in enumerate((titles, *table.rows)):
+        if not any(row):
+            continue
         cells = (_cell(row[n], widths[n], right=table.columns[n].right) for n in shown)
         tone: Tone = table.tones[number - 1] if number and table.tones else ""
         style = _STYLES[tone] if number else "bold"
