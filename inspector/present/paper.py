@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TextIO
 
-from ..base.printable import printable
+from ..base.printable import printable, printable_line
 from ..base.streams import no_commands, underneath
 
 WIDTH = 110
@@ -62,7 +62,7 @@ class PlainPaper:
 
     def print(self, line: Line) -> None:
         """Prints one line."""
-        self._stream.write(line.plain.rstrip() + "\n")
+        self._stream.write(printable_line(line.plain.rstrip()) + "\n")
 
 
 class RichPaper:

@@ -34,6 +34,7 @@ _STYLES: Final[dict[Tone, str]] = {
 }
 _BAR: Final = 20
 _MARGIN: Final = "  "
+_LONG_INDENT: Final = 11
 _READABLE: Final = 20
 """Characters that a column keeps while others can be left out."""
 _LEAST: Final = 6
@@ -69,8 +70,8 @@ def lines_of(block: Block, width: int, *, fits: bool = True) -> Iterator[Line]:
             yield from _row(block, width) if is_row else _figures(block, width)
         case Table():
             yield from _table(block, width, fits=fits)
-        case Items():
-            yield from _items(block, width)
+        case Items(_, is_long):
+            yield from (_long_items if is_long else _items)(block, width)
         case Code(lines):
             yield from (Line(f"{_MARGIN * 2}{line}") for line in lines)
         case Listing(lines):
@@ -141,6 +142,18 @@ def _items(block: Items, width: int) -> Iterator[Line]:
         yield from _wrapped((Span(item.text), name), width, head, indent)
         for span in item.below:
             yield from _wrapped((span,), width, f"{indent}→ ", f"{indent}  ")
+
+
+def _long_items(block: Items, width: int) -> Iterator[Line]:
+    indent = " " * _LONG_INDENT
+    for item in block.items:
+        head = Line(f"{_MARGIN}{item.place}: ")
+        head.append(item.mark.text, _STYLES[item.mark.tone])
+        head.append(f" {item.name}", "bold")
+        yield head
+        yield from (Line(f"{indent}{line}"[:width], "dim") for line in item.code)
+        for span in (Span(item.text), *item.below):
+            yield from _wrapped((span,), width, indent, indent)
 
 
 def _table(table: Table, width: int, *, fits: bool) -> Iterator[Line]:
