@@ -193,13 +193,15 @@ def _lint(case: Path) -> str:
 
 
 def _recording(case: Path) -> str:
-    from kinspect.inspector.formats import profile_json, profile_text
+    from kinspect.inspector.formats import profile_json
     from kinspect.inspector.pipeline import profiling
     from kinspect.inspector.pipeline.collecting import collect
+    from kinspect.inspector.present.profile import document
+    from kinspect.inspector.present.text import show
 
     profile = profiling.profile_of(case, profiling.Options(), collect)
     profile_json.write(profile, io.StringIO())
-    profile_text.write(profile, io.StringIO())
+    show(document(profile), io.StringIO())
     errors = (*profile.recording.errors, *profile.errors)
     return errors[0].message if errors else ""
 

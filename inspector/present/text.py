@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Final, TextIO
 
@@ -83,7 +84,7 @@ def lines_of(block: Block, width: int, *, fits: bool = True) -> Iterator[Line]:
 def _section(section: Section, width: int, *, fits: bool) -> Iterator[Line]:
     if section.title:
         margin = "" if section.is_subject else _MARGIN
-        yield from _wrapped(section.title, width, margin, _MARGIN * 2)
+        yield from _wrapped(section.title, width if fits else sys.maxsize, margin, _MARGIN * 2)
     for block in section.blocks:
         yield from lines_of(block, width, fits=fits)
 
