@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Protocol, TextIO
 
 from ..base.printable import printable, printable_line
@@ -125,22 +125,3 @@ def print_wrapped(paper: Paper, line: Line, indent: str) -> None:
     """Prints a sentence over as many lines as it takes, continued under `indent`."""
     for part in wrapped(line, paper.width, indent):
         paper.print(part)
-
-
-def print_table(
-    paper: Paper, lines: Sequence[str], *, margin: str = "  ", indent: str | None = None
-) -> None:
-    """Prints a table, its heading in bold.
-
-    Args:
-        paper: the output.
-        lines: the heading and the rows, from `table.rows_of`.
-        margin: what stands before each line.
-        indent: what rows that are too long are continued under; None: they are not broken.
-    """
-    for index, text in enumerate(lines):
-        line = Line(f"{margin}{text}", "bold" if index == 0 else "")
-        if indent is None:
-            paper.print(line)
-        else:
-            print_wrapped(paper, line, indent)

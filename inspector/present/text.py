@@ -21,7 +21,7 @@ from .document import (
     Tone,
     plain,
 )
-from .paper import Line, Paper, paper_for, wrapped
+from .paper import WIDTH, Line, Paper, paper_for, wrapped
 
 _STYLES: Final[dict[Tone, str]] = {
     "": "",
@@ -49,11 +49,20 @@ def show(document: Document, stream: TextIO, color: bool | None = None) -> None:
 
 def write(document: Document, paper: Paper) -> None:
     """Prints a document; an empty line stands between its sections."""
+    for line in _lines(document, paper.width, fits=paper.shortens):
+        paper.print(line)
+
+
+def plain_lines(document: Document) -> Iterator[str]:
+    """The lines of a document as a file has them."""
+    return (line.plain for line in _lines(document, WIDTH, fits=False))
+
+
+def _lines(document: Document, width: int, *, fits: bool) -> Iterator[Line]:
     for number, section in enumerate(document):
         if number:
-            paper.print(Line())
-        for line in _section(section, paper.width, fits=paper.shortens):
-            paper.print(line)
+            yield Line()
+        yield from _section(section, width, fits=fits)
 
 
 def lines_of(block: Block, width: int, *, fits: bool = True) -> Iterator[Line]:
