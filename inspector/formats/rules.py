@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TextIO
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from ..base.streams import dump_json
 from ..explain.view import plural
@@ -29,6 +29,7 @@ from ..present.document import (
     table,
     words,
 )
+from .lint_json import rule_fields
 
 SUMMARY_WIDTH = 80
 
@@ -214,10 +215,8 @@ def _names(listed: ListedRule, catalogue: Catalogue) -> tuple[tuple[str, str, st
 def _fields(listed: ListedRule) -> dict[str, Any]:
     """Returns a rule as JSON values."""
     rule = listed.rule
-    fields = to_builtins(rule.text)
-    fields["fix_tried"] = fields.pop("tried")
     place = {"pack": rule.pack, "file": rule.file, "line": rule.line}
-    return {**fields, **place, "packs": dict(listed.packs)}
+    return {**rule_fields(rule.text), **place, "packs": dict(listed.packs)}
 
 
 def _summary(text: str) -> str:
