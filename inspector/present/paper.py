@@ -119,9 +119,3 @@ def wrapped(line: Line, width: int, indent: str) -> Iterator[Line]:
             gap.append((_SPACE.sub(" ", token.expandtabs()), style))
     if not is_empty:
         yield part
-
-
-def print_wrapped(paper: Paper, line: Line, indent: str) -> None:
-    """Prints a sentence over as many lines as it takes, continued under `indent`."""
-    for part in wrapped(line, paper.width, indent):
-        paper.print(part)
