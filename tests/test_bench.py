@@ -28,10 +28,11 @@ from kinspect.inspector.bench.suite.results import (
     ratio,
     summarize,
 )
-from kinspect.inspector.formats import bench as text
+from kinspect.inspector.formats import bench as formats
 from kinspect.inspector.formats import bench_data
 from kinspect.inspector.guest.suite import bench_device
 from kinspect.inspector.guest.suite.timing import ONCE, StoppingRule, standard_error, time_call
+from kinspect.inspector.present import text
 
 MICROSECONDS = st.floats(0.1, 1e8)
 
@@ -313,7 +314,7 @@ ALL = Bench("gemm", "gemm.py", H200, {"torch": "2.11.0"}, "time", "2026", (FIRST
 
 def shown(bench: Bench) -> str:
     stream = io.StringIO()
-    text.write(bench, stream)
+    text.show(formats.document(bench), stream)
     return stream.getvalue()
 
 

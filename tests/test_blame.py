@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from blame_kernels import GEMM
+from kinspect.inspector.base.streams import dump_json
 from kinspect.inspector.capture.resolving import resolve
 from kinspect.inspector.compare.blame.defaults import defaults_of
 from kinspect.inspector.compare.blame.llvm_inputs import differences, exchanged, with_attributes
@@ -37,10 +38,11 @@ from kinspect.inspector.compile.llvm_passes import PassTime, machine_passes, pas
 from kinspect.inspector.compile.passes import read_passes
 from kinspect.inspector.compile.pool import Compiler, CompileResult, LateStart, LlvmInputs
 from kinspect.inspector.compile.tritons import known_tritons
-from kinspect.inspector.formats import blame_json, blame_text
+from kinspect.inspector.formats import blame as formats
 from kinspect.inspector.model import Variant
 from kinspect.inspector.pipeline.capturing import variants_of
 from kinspect.inspector.pipeline.jobs import Request, settings_of
+from kinspect.inspector.present import text
 from msgspec.structs import replace
 
 OLDER = next((label for label in known_tritons() if label.startswith("3.6")), None)
@@ -380,12 +382,12 @@ def test_the_report_fits_its_schema(script: Path) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     result = _blame(script, "gfx942", None)
     stream = io.StringIO()
-    blame_json.write(result, stream)
-    schema = json.loads((Path(blame_json.__file__).parent / "blame.schema.json").read_text())
+    dump_json(formats.fields(result), stream)
+    schema = json.loads((Path(formats.__file__).parent / "blame.schema.json").read_text())
     jsonschema.validate(json.loads(stream.getvalue()), schema)
-    text = io.StringIO()
-    blame_text.write(result, text)
-    assert "exchanged" in text.getvalue()
+    told = io.StringIO()
+    text.show(formats.document(result), told)
+    assert "exchanged" in told.getvalue()
 
 
 @pytest.mark.slow

@@ -282,7 +282,7 @@ def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     verdict, buffer, *_ = done.stdout.splitlines()
     assert verdict.startswith("passed: no findings; add_five on gfx942: 2 workgroups executed in ")
-    assert buffer.startswith("argument 0: ")
+    assert buffer.strip().startswith("argument 0: ")
     assert "instructions executed" not in done.stdout
     launch = ("--grid", "2", "--block", "64", "--args", arguments)
     profile = tool("emulate", "add.s", "--profile", *launch)

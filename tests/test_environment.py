@@ -18,6 +18,7 @@ from kinspect.inspector.host.env.host import Host, User, run_program, this_host
 from kinspect.inspector.host.env.knobs import knobs
 from kinspect.inspector.host.env.machine import software_facts
 from kinspect.inspector.host.env.system import check
+from kinspect.inspector.present.text import show
 
 Tool = Callable[..., "CompletedProcess[str]"]
 
@@ -288,19 +289,17 @@ def test_a_build_for_other_hardware(tmp_path: Path) -> None:
 def test_the_table(tmp_path: Path) -> None:
     stream = io.StringIO()
     report = check(host_at(put(tmp_path, MI300X), {"AMD_LOG_LEVEL": "3"}), "python")
-    render.write_check(report, stream, every=False)
-    text = stream.getvalue()
-    assert "  numa_balancing  1         worth changing  should be 0\n" in text
-    assert "  gpu1    gfx942 aqua_vanjaram  good\n" in text
-    assert "TRITON_DEBUG" not in text
-    assert "\n4 worth changing\n" in text
-    assert "  AMD_LOG_LEVEL: unset AMD_LOG_LEVEL to measure: every HIP call is logged" in text
+    show(render.check_document(report, every=False), stream)
+    told = stream.getvalue()
+    assert "  numa_balancing  1         worth changing  should be 0\n" in told
+    assert "  gpu1    gfx942 aqua_vanjaram  good\n" in told
+    assert "TRITON_DEBUG" not in told
+    assert "\n4 worth changing\n" in told
+    assert "  AMD_LOG_LEVEL: unset AMD_LOG_LEVEL to measure: every HIP call is logged" in told
 
 
 def test_the_json(tmp_path: Path) -> None:
-    stream = io.StringIO()
-    render.write_check_json(check(host_at(put(tmp_path, MI300X)), "python"), stream)
-    value = json.loads(stream.getvalue())
+    value = render.check_fields(check(host_at(put(tmp_path, MI300X)), "python"))
     assert value["gpus"] == [{"node": 1, "arch": "gfx942", "name": "aqua_vanjaram"}]
     assert value["worth_changing"][0] == "numa_balancing"
     facts = {f["name"]: f for f in value["facts"]}

@@ -25,14 +25,13 @@ from kinspect.inspector.formats import (
     github,
     junit,
     lint_json,
-    lint_md,
-    lint_text,
     sarif,
 )
 from kinspect.inspector.formats.repository import path_in_repository, repository_root
 from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
 from kinspect.inspector.lint.rule import Reference
 from kinspect.inspector.model import ErrorRecord, Finding, Location, SourceLoc
+from kinspect.inspector.present import lint
 from lxml import etree
 from msgspec.structs import replace
 
@@ -169,7 +168,7 @@ def test_a_caret_marks_the_expression(
     checked = kernel(0, finding(locations=(place,)))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path)
-        shown = rendered(lint_text.write, report_of(small, checked)).splitlines()
+        shown = rendered(lint.write, report_of(small, checked)).splitlines()
     assert shown[1].startswith(f"  k.py:{place.line}:{place.column}: error T001 ")
     code, caret = shown[2], shown[3]
     assert code.strip() == line.strip().replace("\t", " ")
@@ -183,7 +182,7 @@ def test_without_a_column_or_its_line_nothing_is_marked(small: LintReport) -> No
         Location("source", "k.py", 1, "x = 1", 40),
         Location("source", "k.py", 1, "", 1),
     ):
-        shown = rendered(lint_text.write, report_of(small, kernel(0, finding(locations=(place,)))))
+        shown = rendered(lint.write, report_of(small, kernel(0, finding(locations=(place,)))))
         assert "^" not in shown
 
 
@@ -212,7 +211,7 @@ def test_columns_change_no_sarif_fingerprint(small: LintReport, tmp_path: Path) 
 
 def test_specialisations_are_one_entry(small: LintReport) -> None:
     kernels = [kernel(n, finding(message=f"{n + 1:,} × it")) for n in range(12)]
-    told = rendered(lint_text.write, report_of(small, *kernels))
+    told = rendered(lint.write, report_of(small, *kernels))
     assert told.count("T001") == 1
     assert "1 × it (gfx942 case0, and 11 more specialisations, with other figures)" in told
     assert told.splitlines()[0].endswith("12 specialisations")
@@ -225,16 +224,16 @@ def test_one_line_in_several_kernels_is_one_entry(small: LintReport) -> None:
                name=f"_Z5quantI{n}", source=SourceLoc("gemm.py", 8 + n))
         for n in (1, 2, 4)
     ]  # fmt: skip
-    told = rendered(lint_text.write, report_of(small, *kernels))
+    told = rendered(lint.write, report_of(small, *kernels))
     assert told.count("T001") == 1
     assert "8 × global_load_b32 (and in 2 more kernels, with other figures)" in told
     loads, stores = (
         kernel(0, finding(message=f"3 × global_{kind}_b32", locations=source(31)))
         for kind in ("load", "store")
     )
-    assert rendered(lint_text.write, report_of(small, loads, stores)).count("T001") == 2
+    assert rendered(lint.write, report_of(small, loads, stores)).count("T001") == 2
     elsewhere = replace(kernels[0], findings=(finding(message="9 × global_load_b32"),))
-    told = rendered(lint_text.write, report_of(small, elsewhere, *kernels[1:]))
+    told = rendered(lint.write, report_of(small, elsewhere, *kernels[1:]))
     assert told.count("T001") == 2  # of no line that is known: another kernel
 
 
@@ -253,39 +252,39 @@ def test_the_fingerprint_of_a_line_is_not_that_of_the_kernel_that_comes_first(
 
 def test_a_line_of_several_loops_is_one_entry(small: LintReport) -> None:
     loops = [finding(message=f"{n} × it", locations=source(31)) for n in (4, 1)]
-    told = rendered(lint_text.write, report_of(small, kernel(0, *loops)))
+    told = rendered(lint.write, report_of(small, kernel(0, *loops)))
     assert told.count("T001") == 1
     assert "4 × it (and 1 more loop of it, with other figures)" in told
 
 
 def test_other_words_are_another_entry(small: LintReport) -> None:
     a, b = kernel(0, finding(message="3 × it")), kernel(1, finding(message="3 × that"))
-    assert rendered(lint_text.write, report_of(small, a, b)).count("T001") == 2
+    assert rendered(lint.write, report_of(small, a, b)).count("T001") == 2
 
 
 def test_the_worst_comes_first(small: LintReport) -> None:
     mild = kernel(0, finding("T003", severity="info"), name="mild")
     bad = kernel(1, finding("T003", severity="info"), finding("T001"), name="bad")
-    lines = rendered(lint_text.write, report_of(small, mild, bad)).splitlines()
+    lines = rendered(lint.write, report_of(small, mild, bad)).splitlines()
     assert [line.split()[0] for line in lines if line and line[0] != " "][:2] == ["bad", "mild"]
     assert lines[1].split()[:3] == ["gemm.py:8:", "error", "T001"]
 
 
 def test_hundreds_of_kernels_are_grouped_by_rule(small: LintReport) -> None:
     kernels = [kernel(n, finding(locations=source(n + 1)), name=f"k{n}") for n in range(200)]
-    told = rendered(lint_text.write, report_of(small, *kernels))
+    told = rendered(lint.write, report_of(small, *kernels))
     assert told.splitlines()[0].split("  ")[-1] == "200 places in 200 kernels"
     assert "and 192 more places" in told
     assert len(told.splitlines()) < 20
-    assert rendered(lint_text.write, report_of(small, *kernels), details=True).count("k199:") == 1
+    assert rendered(lint.write, report_of(small, *kernels), details=True).count("k199:") == 1
 
 
 def test_plain_text_does_not_load_rich() -> None:
     program = """
         import sys
         from kinspect.inspector.lint.results import LintReport
-        from kinspect.inspector.formats import lint_text
-        lint_text.write(LintReport("x", {}, (), {}, "error", ()), sys.stdout)
+        from kinspect.inspector.present import lint
+        lint.write(LintReport("x", {}, (), {}, "error", ()), sys.stdout)
         print(sorted({"rich", "xml", "yaml", "torch"} & set(sys.modules)))
     """
     done = subprocess.run(
@@ -295,8 +294,8 @@ def test_plain_text_does_not_load_rich() -> None:
 
 
 def test_colour_on_demand(small: LintReport) -> None:
-    assert "\x1b[1;31merror" in rendered(lint_text.write, small, color=True)
-    assert "\x1b" not in rendered(lint_text.write, small, color=False)
+    assert "\x1b[1;31merror" in rendered(lint.write, small, color=True)
+    assert "\x1b" not in rendered(lint.write, small, color=False)
 
 
 # --------------------------------------------------------------------------- JSON
@@ -581,19 +580,20 @@ def test_markdown_stays_below_the_limit(small: LintReport) -> None:
         kernel(n, finding(locations=source(n + 1), message="ä" * 200), name=f"kernel_{n}")
         for n in range(2000)
     ]
-    told = rendered(lint_md.write, report_of(small, *many))
-    assert 20_000 < len(told.encode()) <= lint_md.MOST_BYTES
-    shown = told.count("\n### ")
-    assert f"*{2000 - shown:,} more kernels with findings not shown" in told
-    assert "<details>" in told
-    assert told.count("<details>") == told.count("</details>")
+    told = rendered(lint.write_markdown, report_of(small, *many))
+    assert len(told.encode()) <= lint.MOST_BYTES
+    assert "and 1,992 more places" in told
+    assert told.count("<details>") == told.count("</details>") == 1
+    large = kernel(0, *(finding(message=f"{'ä' * n} it") for n in range(300)))
+    told = rendered(lint.write_markdown, report_of(small, kernel(1, finding("T002")), large))
+    assert len(told.encode()) <= lint.MOST_BYTES
+    assert "more parts not shown: see the whole report" in told
 
 
 def test_markdown_shows_text_as_it_is(small: LintReport) -> None:
     odd = "a|b <img src=x> @someone `code` [x](y) *z*"
-    told = rendered(lint_md.write, report_of(small, kernel(0, finding(message=odd))))
-    (row,) = (line for line in told.splitlines() if line.startswith("| error"))
-    assert len(re.findall(r"(?<!\\)\|", row)) == 5
+    told = rendered(lint.write_markdown, report_of(small, kernel(0, finding(message=odd))))
+    (row,) = (line for line in told.splitlines() if line.startswith("- **error**"))
     assert "<img" not in row
     assert " `@someone` " in row
 
@@ -693,7 +693,7 @@ def test_any_text_in_github(report: LintReport) -> None:
         assert set(properties) <= {"file", "line", "title"}
 
 
-@pytest.mark.parametrize("write", [lint_text.write, lint_md.write, lint_json.write])
+@pytest.mark.parametrize("write", [lint.write, lint.write_markdown, lint_json.write])
 @given(report=odd_reports())
 def test_any_text_elsewhere(
     write: Callable[[LintReport, TextIO], None], report: LintReport
@@ -716,7 +716,7 @@ def test_clean_text_is_legal_xml(text: str) -> None:
 
 @pytest.mark.parametrize(
     "write",
-    [lint_text.write, lint_json.write, lint_md.write, sarif.write, junit.write, github.write],
+    [lint.write, lint_json.write, lint.write_markdown, sarif.write, junit.write, github.write],
 )
 def test_thousands_of_kernels(small: LintReport, write: Callable[..., None]) -> None:
     import time

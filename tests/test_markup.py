@@ -22,7 +22,6 @@ from kinspect.inspector.formats import (
     diff_agent,
     github,
     lint_agent,
-    lint_md,
 )
 from kinspect.inspector.formats.html import page
 from kinspect.inspector.formats.html.page_kernels import PageKernel
@@ -31,6 +30,7 @@ from kinspect.inspector.model import ErrorRecord, Location, Metric, Report, Sour
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.present import diff as present_diff
+from kinspect.inspector.present import lint
 from kinspect.inspector.present.markdown import code, inline, table
 from kinspect.inspector.present.report import write_markdown
 from markdown_it import MarkdownIt
@@ -145,7 +145,7 @@ def of_lint(write: Callable[..., None]) -> Callable[[Report, TextIO], None]:
 
 MARKDOWN = {
     "md": write_markdown,
-    "lint_md": of_lint(lint_md.write),
+    "lint_md": of_lint(lint.write_markdown),
     "diff_md": write_diff(present_diff.write_markdown),
 }
 LINES = {

@@ -13,7 +13,7 @@ import jsonschema
 import numpy as np
 import pytest
 from kernel_times import kernel_time
-from kinspect.inspector.formats import profile_json, profile_text
+from kinspect.inspector.formats import profile_json
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.model import (
     Instruction,
@@ -24,6 +24,8 @@ from kinspect.inspector.model import (
     Stall,
 )
 from kinspect.inspector.model.recording import KernelMatch
+from kinspect.inspector.present.profile import document
+from kinspect.inspector.present.text import show
 from kinspect.inspector.profile.predicted import parting, predicted
 from msgspec.structs import replace
 from profiles import ATTEND, kernel, measured, profile
@@ -118,7 +120,7 @@ def test_why_there_is_no_predicted_time_is_said() -> None:
     match = KernelMatch("likely", ("a",), ())
     report = replace(analysed(None, *LINES), no_time="the rates of gfx1100 are not known")
     out = io.StringIO()
-    profile_text.write(profile(kernel(match=match), reports=(report,)), out, color=False)
+    show(document(profile(kernel(match=match), reports=(report,))), out)
     assert "no predicted time: the rates of gfx1100 are not known" in out.getvalue()
 
 

@@ -12,11 +12,13 @@ from csv_files import COUNTED, NAME, TRACE, counted, traced, write
 from kinspect.inspector.cli.group import run as kinspect
 from kinspect.inspector.compare.profiles import compare
 from kinspect.inspector.explain import profile_view
-from kinspect.inspector.formats import profile_diff, profile_json, profile_text, timeline
+from kinspect.inspector.formats import profile_json, timeline
 from kinspect.inspector.formats.html import page
 from kinspect.inspector.model import Metric
 from kinspect.inspector.model.recording import KernelShape, Part, Profile, Recording, TopKernel
-from kinspect.inspector.present import paper
+from kinspect.inspector.present import paper, profile_diff
+from kinspect.inspector.present.profile import document
+from kinspect.inspector.present.text import show
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.kernel_profiles import analyse, is_impossible
 from kinspect.tui.screens.profile.columns import columns
@@ -47,7 +49,7 @@ def read(recording: Recording) -> Profile:
 
 def text(shown: Profile, **options: bool) -> str:
     out = io.StringIO()
-    profile_text.write(shown, out, color=False, **options)
+    show(document(shown, **options), out)
     return out.getvalue()
 
 
@@ -67,7 +69,7 @@ def test_a_pass_of_counters_is_no_further_launch_of_the_program() -> None:
     assert profile_view.launch_count(gemm) == 3
     said = "3 dispatches (6 in all 2 passes), 1 warm-up left out: 20 ns at the median"
     assert said in text(shown)
-    row = next(line.split() for line in text(shown).splitlines() if line.startswith("  52.0 "))
+    row = next(line.split() for line in text(shown).splitlines() if line.startswith("    52.0 "))
     assert row[:6] == ["52.0", "1.04", "us", "3", "20", "ns"]
 
 
@@ -168,7 +170,8 @@ def test_names_are_whole_where_no_terminal_is() -> None:
     one = profile(kernel(replace(ATTEND, name=LONG)))
     assert text(one).count(LONG) == 2  # in the table, and above the kernel's own figures
     out = io.StringIO()
-    profile_diff.write(compare(one, profile(kernel(replace(ATTEND, name=LONG + "x")))), out)
+    other = profile(kernel(replace(ATTEND, name=LONG + "x")))
+    show(profile_diff.document(compare(one, other)), out)
     assert LONG in out.getvalue()
     assert "…" not in out.getvalue()
 
@@ -181,7 +184,7 @@ def test_names_are_as_long_as_the_terminal_allows(
     monkeypatch.setenv("COLUMNS", str(width))
     one = kernel(replace(ATTEND, name=LONG))
     out: io.StringIO = Terminal()
-    profile_text.write(profile(one), out, color=False)
+    show(document(profile(one)), out, color=False)
     table = out.getvalue().split("\n\n")[1].splitlines()
     assert max(map(len, table)) <= width
     assert ("least … most" in table[0]) == (width > 100)
@@ -190,7 +193,7 @@ def test_names_are_as_long_as_the_terminal_allows(
     assert "int>(float*)" in table[1]  # arguments at the end tell instances apart
     out = Terminal()
     left, right = profile(one, kernel(number=2)), profile(kernel(replace(ATTEND, name=LONG + "x")))
-    profile_diff.write(compare(left, right), out, color=False)
+    show(profile_diff.document(compare(left, right)), out, color=False)
     assert max(map(len, out.getvalue().splitlines()[2:])) <= width
 
 
@@ -242,7 +245,7 @@ def test_another_grid_is_said_beside_the_verdict() -> None:
     (change,) = found.kernels
     assert (change.state, change.grids) == ("slower", (524_288, 4_194_304))
     out = io.StringIO()
-    profile_diff.write(found, out, color=False)
+    show(profile_diff.document(found), out)
     assert "other grid, 1 kernel, marked *: not (only) the code" in out.getvalue()
     rows = [line.split() for line in out.getvalue().splitlines()]
     assert ["grid", "524,288", "4.19", "M", "+700.0", "%", "work-items"] in rows
@@ -255,13 +258,11 @@ def test_one_dispatch_proves_no_sameness_and_unlike_numbers_are_said() -> None:
     (change,) = found.kernels
     assert (change.state, change.counts) == ("unsure", (4, 2))
     out = io.StringIO()
-    profile_diff.write(found, out, color=False)
+    show(profile_diff.document(found), out)
     row = next(line for line in out.getvalue().splitlines() if line.startswith("  unsure  "))
     assert "4 → 2" in row
     assert "unsure, 1 kernel: fewer than 3 dispatches on a side" in out.getvalue()
-    out = io.StringIO()
-    profile_diff.write_json(found, out)
-    assert json.loads(out.getvalue())["kernels"][0]["dispatches"] == [4, 2]
+    assert profile_diff.fields(found)["kernels"][0]["dispatches"] == (4, 2)
 
 
 # --------------------------------------------------------------------------- timeline

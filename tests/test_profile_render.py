@@ -10,8 +10,11 @@ import jsonschema
 import pytest
 from kinspect.inspector.compare.profiles import compare
 from kinspect.inspector.explain import profile_view, quantities
-from kinspect.inspector.formats import profile_diff, profile_json, profile_text, timeline
+from kinspect.inspector.formats import profile_json, timeline
 from kinspect.inspector.model.recording import KernelMatch, TopKernel
+from kinspect.inspector.present import profile_diff
+from kinspect.inspector.present.profile import document
+from kinspect.inspector.present.text import show
 from msgspec.structs import replace
 from profiles import ATTEND, COPY, MI300X, TRIED, kernel, measured, profile, spread
 
@@ -20,7 +23,7 @@ SCHEMA = Path(__file__).parent.parent / "inspector" / "formats" / "profile.schem
 
 def text(*args: object, **options: bool) -> str:
     out = io.StringIO()
-    profile_text.write(*args, out, color=False, **options)  # type: ignore[arg-type]
+    show(document(*args, **options), out)  # type: ignore[arg-type]
     return out.getvalue()
 
 
@@ -215,7 +218,7 @@ def test_a_comparison_as_text_and_json() -> None:
         profile(kernel(replace(ATTEND, vgpr=64), times=(60_000, 61_000, 62_000))),
     )
     out = io.StringIO()
-    profile_diff.write(found, out, color=False)
+    show(profile_diff.document(found), out)
     shown = out.getvalue()
     row = next(line for line in shown.splitlines() if line.strip().startswith("slower"))
     assert row.split() == [
@@ -232,9 +235,7 @@ def test_a_comparison_as_text_and_json() -> None:
         "attend",
     ]
     assert any(line.split()[:3] == ["VGPR", "128", "64"] for line in shown.splitlines())
-    out = io.StringIO()
-    profile_diff.write_json(found, out)
-    (one,) = json.loads(out.getvalue())["kernels"]
+    (one,) = profile_diff.fields(found)["kernels"]
     assert one["state"] == "slower"
     assert one["launch"] == [
         {"name": "VGPR", "unit": "registers", "left": 128, "right": 64, "ratio": 0.5}

@@ -65,7 +65,7 @@ def test_every_bundled_rule_is_listed(capsys: Any) -> None:
     ]
     assert {line.split()[0] for line in lines[1:]} == wanted
     assert len(lines) == len(wanted) + 1
-    assert len({line.index(line.split()[1]) for line in lines}) == 1, "columns are aligned"
+    assert len({line.index(f" {line.split()[1]} ") for line in lines}) == 1, "columns are aligned"
     listed = json.loads(out(capsys, "list", "--format", "json"))["rules"]
     assert {rule["id"] for rule in listed} == wanted
     table = out(capsys, "list", "--format", "md").splitlines()
@@ -87,7 +87,7 @@ def test_a_pack_of_ones_own_is_listed(capsys: Any, own: str) -> None:
         *("OWN01", "narrow-loads", "error", "instruction", "stable", "likely", "own"),
     ]
     assert lines[-2].endswith("A narrow load moves little")
-    assert [line.split()[2] for line in lines if line.startswith("KI001")] == ["warning"]
+    assert [line.split()[2] for line in lines if line.startswith("  KI001")] == ["warning"]
     for packs in (["recommended", own], [own, "recommended"]):
         options = [option for pack in packs for option in ("--rules", pack)]
         both = json.loads(out(capsys, "list", *options, "--format", "json"))["rules"]
@@ -101,18 +101,17 @@ def test_one_rule_in_full(capsys: Any, own: str) -> None:
     assert (
         text
         == f"""\
-OWN01  narrow-loads   error, likely, stable
-pack own ({own}:6)
+OWN01 narrow-loads  error, likely, stable
+  pack own ({own}:6)
+  cause       narrow accesses
+  looks at    each memory access
+  only where  op.kind == "global_load" and access.limited_by == "contiguity"
+  requires    op.bits >= 64
+  else says   {{matches}} × {{op.mnemonic}} | {{access.reason}}
+  cure takes  wide accesses, of which op.bits / 128
+  tags        memory
 
-Cause       narrow accesses
-Looks at    each memory access
-Only where  op.kind == "global_load" and access.limited_by == "contiguity"
-Requires    op.bits >= 64
-Else says   {{matches}} × {{op.mnemonic}} | {{access.reason}}
-Cure takes  wide accesses, of which op.bits / 128
-Tags        memory
-
-Reads
+  reads              unit       meaning
   op.bits            bits/lane  How much it moves
   op.kind            name       Its mnemonic class: global_load, lds_read, ...
   access.limited_by  name       What made it narrow
@@ -121,15 +120,14 @@ Reads
   access.reason      name       The same in a sentence, with the argument at fault
   access.fix         name       What to change
 
-Why
+  why
   A narrow load moves little. It still costs an instruction.
 
-What to change
+  what to change
   {{access.fix}}
 
-References
-  A guide
-    https://example.org/g
+  references
+  A guide: https://example.org/g
 """
     )
     found = json.loads(out(capsys, "show", "narrow-loads", "--rules", own, "--format", "json"))
@@ -139,8 +137,8 @@ References
     assert found["references"] == [{"title": "A guide", "url": "https://example.org/g"}]
     assert [entry["name"] for entry in found["reads"]][:2] == ["op.bits", "op.kind"]
     page = out(capsys, "show", "own01", "--rules", own, "--format", "md")
-    assert page.startswith("# OWN01 narrow-loads\n")
-    assert "- [A guide](<https://example.org/g>)" in page
+    assert page.startswith("## `OWN01 narrow-loads` error, likely, stable\n")
+    assert "\n[A guide](<https://example.org/g>)" in page
 
 
 @pytest.mark.parametrize("most", [4, pytest.param(None, marks=pytest.mark.slow)])
@@ -228,7 +226,7 @@ def test_listing_imports_little() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stderr == "[]"
-    assert done.stdout.startswith("id ")
+    assert done.stdout.startswith("  id ")
 
 
 def test_metrics_are_listed_by_name_and_described_by_pattern(

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.base.streams import dump_json
 from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.cli.tritons import compare_tritons
 from kinspect.inspector.compare.passdiff import kind_of
@@ -35,6 +36,7 @@ from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.capturing import variants_of
 from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.present import text
 from msgspec.structs import replace
 
 pytest.importorskip("triton")
@@ -547,18 +549,18 @@ def test_both_forms_of_differences_and_of_failures(
         for kernels in (1, 2, 9):
             report = made(kernels, found)
             stream = io.StringIO()
-            render.write_json(report, stream)
+            dump_json(render.fields(report), stream)
             jsonschema.validate(json.loads(stream.getvalue()), schema)
             stream = io.StringIO()
-            render.write_text(report, stream)
-            text = stream.getvalue()
-            assert "gemm[case]  gfx942" in text
+            text.show(render.document(report), stream)
+            told = stream.getvalue()
+            assert "gemm[case]  gfx942" in told
             # Many are a table of one line each, but for those that failed.
             in_full = kernels <= 4 or found is None
             assert (
-                "3.9 (Triton 3.9.0)" in text or "3.9 and mine (Triton 3.6.0)" in text
+                "3.9 (Triton 3.9.0)" in told or "3.9 and mine (Triton 3.6.0)" in told
             ) is in_full
-            assert ("one kernel in full" in text) is (kernels == 9)
+            assert ("one kernel in full" in told) is (kernels == 9)
             assert ("3.6: gemm failed: because" in text) is (found is None)
             assert text.count("3.9 | mine") == (kernels if kernels > 1 else 0)
 

@@ -193,13 +193,15 @@ def _lint(case: Path) -> str:
 
 
 def _recording(case: Path) -> str:
-    from kinspect.inspector.formats import profile_json, profile_text
+    from kinspect.inspector.formats import profile_json
     from kinspect.inspector.pipeline import profiling
     from kinspect.inspector.pipeline.collecting import collect
+    from kinspect.inspector.present.profile import document
+    from kinspect.inspector.present.text import show
 
     profile = profiling.profile_of(case, profiling.Options(), collect)
     profile_json.write(profile, io.StringIO())
-    profile_text.write(profile, io.StringIO())
+    show(document(profile), io.StringIO())
     errors = (*profile.recording.errors, *profile.errors)
     return errors[0].message if errors else ""
 
@@ -314,12 +316,13 @@ def _emulate(case: Path) -> str:
 def _timed(case: Path) -> str:
     """Code timed for the launch that a file beside it states, as `kinspect time` does."""
     import click
+    from kinspect.inspector.base.streams import dump_json
     from kinspect.inspector.cli.options import grid_shape, workgroup_shape
-    from kinspect.inspector.formats import time_json
     from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
     from kinspect.inspector.pipeline.collecting import collect
     from kinspect.inspector.pipeline.context import Overrides
     from kinspect.inspector.pipeline.jobs import request_for, timing
+    from kinspect.inspector.present import text
     from kinspect.inspector.present import time as present_time
 
     from ..timed_suite import faults_of
@@ -346,8 +349,8 @@ def _timed(case: Path) -> str:
     )
     overrides = Overrides(grid=grid, workgroup=block, lds_bytes=lds)
     report = collect(request_for([case / "k.s"], jobs=1, overrides=overrides, analysis=analysis))
-    for write in (time_json.write, present_time.write):
-        write(report.kernels, None, io.StringIO())
+    dump_json(present_time.fields(report.kernels, None), io.StringIO())
+    text.show(present_time.document(report.kernels, None), io.StringIO())
     for kernel in report.kernels:
         for fault in faults_of(kernel):
             return fault if fault.startswith("internal error") else f"internal error: {fault}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from typing import TYPE_CHECKING, Any
 
 from ..explain.view import plural
@@ -94,10 +93,7 @@ class Emulation:
         """The run as JSON values, as `kinspect emulate --format json` has it."""
         from ..formats import emulation
 
-        stream = io.StringIO()
-        emulation.write_json(self.result, stream)
-        document: dict[str, Any] = json.loads(stream.getvalue())
-        return document
+        return emulation.fields(self.result)
 
     def __str__(self) -> str:
         from ..formats import emulation_agent
@@ -153,10 +149,7 @@ class CodeEmulation:
         """The launch as JSON values, as `kinspect emulate --format json` has it."""
         from ..formats import emulation
 
-        stream = io.StringIO()
-        emulation.write_code_json(self.result, stream)
-        document: dict[str, Any] = json.loads(stream.getvalue())
-        return document
+        return emulation.code_fields(self.result)
 
     def __str__(self) -> str:
         from ..formats import emulation_agent

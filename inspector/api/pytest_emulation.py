@@ -15,10 +15,11 @@ from .. import machines
 from ..base.errors import KinspectError
 from ..base.passed_signals import signals_for
 from ..base.streams import plain
-from ..formats import emulation as text
+from ..formats.emulation import document
 from ..machines.loader import DEFAULT_ARCH
 from ..pipeline.emulation import EmulationRequest
 from ..pipeline.emulation import emulate as run_emulation
+from ..present import text
 from .executing import ended_with_this_process
 
 _NEEDED = {
@@ -66,6 +67,6 @@ def run_session(
     signals = ending if is_main else ended_with_this_process
     result = run_emulation(request, environment, signals)
     out = plain(sys.stdout)
-    text.write_text(result, out)
+    text.show(document(result), out)
     out.flush()
     return result.exit_status

@@ -345,10 +345,10 @@ class LintResult:
         return to_dict(self.report)
 
     def __str__(self) -> str:
-        from ..formats import lint_text
+        from ..present import lint
 
         stream = io.StringIO()
-        lint_text.write(self.report, stream, color=False)
+        lint.write(self.report, stream, color=False)
         return stream.getvalue()
 
     def _repr_html_(self) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
 
 from .. import machines
-from ..explain.table import Column, rows_of
 from ..model import Machine
-from .options import format_option, output_option, result_stream
+from ..present.document import Column, Columns, Paragraph, Section, Table, table, words
+from .options import format_option, output_option, write_form
 
 
 @click.group()
@@ -25,13 +24,8 @@ def arch() -> None:
 def list_arches(form: str, output: Path | None) -> None:
     """Every target with its main limits."""
     targets = [machines.load(name) for name in machines.names()]
-    with result_stream(output) as stream:
-        if form == "json":
-            json.dump({"arches": [_summary(m) for m in targets]}, stream, indent=1)
-            stream.write("\n")
-            return
-        for line in rows_of(_COLUMNS, targets):
-            stream.write(line + "\n")
+    fields = {"arches": [_summary(m) for m in targets]}
+    write_form(form, (Section((table(_COLUMNS, targets),)),), fields, output)
 
 
 @arch.command("show")
@@ -43,21 +37,17 @@ def show_arch(name: str, form: str, output: Path | None) -> None:
     machine = machines.load(name)
     figures = {name: getattr(machine, name) for name in machine.__struct_fields__}
     sources = figures.pop("sources")
-    with result_stream(output) as stream:
-        if form == "json":
-            json.dump(
-                {"figures": figures, "sources": dict(sources)}, stream, indent=1, default=list
-            )
-            stream.write("\n")
-            return
-        for key, value in figures.items():
-            if key == "mfma_cycles":
-                continue
-            stream.write(f"{key:<24} {_plain(value):<28} {sources.get(key, '')}".rstrip() + "\n")
-        if machine.mfma_cycles:
-            stream.write(f"\nmatrix instructions, cycles   {sources.get('mfma_cycles', '')}\n")
-            for mnemonic, cycles in sorted(machine.mfma_cycles.items()):
-                stream.write(f"  {mnemonic:<44} {cycles:>4}\n")
+    rows = [
+        (name, _plain(value), sources.get(name, ""))
+        for name, value in figures.items()
+        if name != "mfma_cycles"
+    ]
+    sections = [Section((Table(_FIGURES, tuple(rows)),))]
+    if machine.mfma_cycles:
+        cycles = sorted((name, str(count)) for name, count in machine.mfma_cycles.items())
+        source = Paragraph(words(sources.get("mfma_cycles", ""), "weak"))
+        sections.append(Section((Table(_CYCLES, tuple(cycles)), source)))
+    write_form(form, tuple(sections), {"figures": figures, "sources": sources}, output)
 
 
 def _summary(machine: Machine) -> dict[str, object]:
@@ -83,26 +73,23 @@ def _plain(value: object) -> str:
     return str(value)
 
 
-_COLUMNS = [
-    Column("arch", lambda machine: machine.arch),
-    Column("name", lambda machine: machine.name),
-    Column("family", lambda machine: machine.family),
-    Column("wave", lambda machine: "/".join(map(str, machine.wave_sizes))),
-    Column("waves/EU", lambda machine: str(machine.max_waves), right=True),
-    Column(
-        "VGPRs/SIMD",
-        lambda machine: "/".join(str(v) for v in machine.vgpr_total.values()),
-        right=True,
-    ),
-    Column(
-        "granule",
-        lambda machine: "/".join(str(v) for v in machine.vgpr_granule.values()),
-        right=True,
-    ),
-    Column("LDS/workgroup", lambda machine: f"{machine.lds_max // 1024} KiB", right=True),
-    Column(
-        "matrix ops",
+_FIGURES = (Column("figure"), Column("value", shrinks=True), Column("source", shrinks=True))
+_CYCLES = (Column("matrix instruction"), Column("cycles", right=True))
+_COLUMNS: Columns = (
+    ("arch", lambda machine: machine.arch),
+    (Column("name", shrinks=True), lambda machine: machine.name),
+    ("family", lambda machine: machine.family),
+    ("wave", lambda machine: _slashed(machine.wave_sizes)),
+    (Column("waves/EU", right=True), lambda machine: str(machine.max_waves)),
+    (Column("VGPRs/SIMD", right=True), lambda machine: _slashed(machine.vgpr_total.values())),
+    (Column("granule", right=True), lambda machine: _slashed(machine.vgpr_granule.values())),
+    (Column("LDS/workgroup", right=True), lambda machine: f"{machine.lds_max // 1024} KiB"),
+    (
+        Column("matrix ops", right=True),
         lambda machine: str(len(machine.mfma_cycles)) if machine.mfma_cycles else "",
-        right=True,
     ),
-]
+)
+
+
+def _slashed(values: Iterable[object]) -> str:
+    return "/".join(map(str, values))

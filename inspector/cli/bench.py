@@ -210,9 +210,10 @@ def _write(result: Bench, style: str | None, form: str, stream: TextIO, color: b
         else:
             bench_data.write_tune_gemm_results(result, stream)
     elif form == "text":
-        from ..formats import bench as text
+        from ..formats.bench import document
+        from ..present import text
 
-        text.write(result, stream, color=color)
+        text.show(document(result), stream, color)
     else:
         from ..formats import bench_data
 

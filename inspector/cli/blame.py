@@ -8,7 +8,7 @@ import click
 
 from ..metrics.times import US as TIME_US
 from ..pipeline.jobs import timing
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, write_form
 from .target_options import (
     ScriptCommand,
     TargetOptions,
@@ -58,7 +58,6 @@ def blame(
     analysis = timing() if metric in (None, TIME_US) else None
     request = target.with_triton(tritons).request(passes=True, analysis=analysis)
     result = swaps.blame(request, (tritons[0], tritons[1]), metric)
-    from ..formats import blame_json, blame_text
+    from ..formats import blame as formats
 
-    with result_stream(output) as stream:
-        (blame_json if form == "json" else blame_text).write(result, stream)
+    write_form(form, formats.document(result), formats.fields(result), output)

@@ -14,6 +14,7 @@ import click
 
 from ..base.errors import KinspectError
 from ..base.passed_signals import signals_for
+from ..base.streams import dump_json
 from .options import (
     Amount,
     arguments_option,
@@ -185,38 +186,40 @@ def _smaller(sample: int | None) -> str:
 
 def _write_script(result: EmulationResult, form: str, output: Path | None, *, profile: bool) -> int:
     """Writes the result of a script; returns the exit status."""
-    from ..formats import emulation as text
+    from ..formats import emulation as formats
+    from ..present import text
 
     with result_stream(output) as stream:
         if form == "json":
-            text.write_json(result, stream)
+            dump_json(formats.fields(result), stream)
         elif form == "agent":
             from ..formats import emulation_agent
 
             emulation_agent.write(result, stream)
         else:
-            text.write_text(result, stream, profile=profile)
+            text.show(formats.document(result, profile=profile), stream)
     return result.exit_status
 
 
 def _emulate_code(code: CodeLaunch, form: str, output: Path | None, *, profile: bool) -> int:
     """Launches a kernel of a file and writes the result; returns the exit status."""
-    from ..formats import emulation as text
+    from ..formats import emulation as formats
     from ..pipeline.emulated_code import launch_code
     from ..pipeline.emulation import exit_status_of
+    from ..present import text
 
-    result = launch_code(code, lambda text: print_message(f"{text}; {_smaller(code.sample)}"))
+    result = launch_code(code, lambda told: print_message(f"{told}; {_smaller(code.sample)}"))
     for is_error, printed in result.printed:
         click.echo(printed, nl=False, err=is_error or (form == "json" and output is None))
     with result_stream(output) as stream:
         if form == "json":
-            text.write_code_json(result, stream)
+            dump_json(formats.code_fields(result), stream)
         elif form == "agent":
             from ..formats import emulation_agent
 
             emulation_agent.write_code(result, stream)
         else:
-            text.write_code_text(result, stream, profile=profile)
+            text.show(formats.code_document(result, profile=profile), stream)
     return exit_status_of((result.profile,))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..base.errors import KinspectError
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, write_form
 from .progress import print_message
 
 if TYPE_CHECKING:
@@ -42,11 +42,8 @@ def check(python: str | None, every: bool, strict: bool, form: str, output: Path
 
     interpreter = python or sys.executable
     report = check_machine(this_host(), interpreter, _profilers(interpreter))
-    with result_stream(output) as stream:
-        if form == "json":
-            formats.write_check_json(report, stream)
-        else:
-            formats.write_check(report, stream, every)
+    document, fields = formats.check_document(report, every), formats.check_fields(report)
+    write_form(form, document, fields, output)
     return 1 if strict and report.worth_changing else 0
 
 

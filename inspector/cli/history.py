@@ -10,7 +10,7 @@ from ..base.errors import KinspectError
 from ..bench.history.analyses import AnalysisRun
 from ..bench.history.store import History, Run
 from ..formats import history as formats
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, result_stream, write_form
 
 MOST = 50
 
@@ -33,14 +33,12 @@ def list_runs(kernel: str | None, limit: int, form: str, output: Path | None) ->
     store = History()
     all_runs: list[Run | AnalysisRun] = [*store.runs(kernel, limit), *store.analyses(kernel, limit)]
     runs = sorted(all_runs, key=lambda run: run.id, reverse=True)[:limit]
+    if runs or form == "json":
+        write_form(form, formats.runs_document(runs), formats.runs_fields(runs), output)
+        return
+    message = "nothing was kept yet" if kernel is None else f"no run of {kernel} was kept"
     with result_stream(output) as stream:
-        if form == "json":
-            formats.write_runs_json(runs, stream)
-        elif runs:
-            formats.write_runs(runs, stream)
-        else:
-            message = "nothing was kept yet" if kernel is None else f"no run of {kernel} was kept"
-            stream.write(f"{message}\n")
+        stream.write(f"{message}\n")
 
 
 @history.command("show")
@@ -53,13 +51,8 @@ def show_run(run: int, form: str, output: Path | None) -> None:
     cases, kernels = store.results(run), store.analysed(run)
     if not cases and not kernels:
         raise KinspectError(f"there is no run {run}", "see kinspect history list")
-    with result_stream(output) as stream:
-        if form == "json":
-            formats.write_run_json(run, cases, kernels, stream)
-        elif cases:
-            formats.write_cases(cases, stream)
-        else:
-            formats.write_kernels(kernels, stream)
+    fields = formats.run_fields(run, cases, kernels)
+    write_form(form, formats.run_document(cases, kernels), fields, output)
 
 
 @history.command("plot")

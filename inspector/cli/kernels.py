@@ -13,7 +13,7 @@ from ..bench.suite import catalogue
 from ..bench.suite.catalogue import KernelFile
 from ..bench.suite.checks import Description
 from ..formats import kernels as text
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, write_form
 
 python_option = click.option(
     "--python",
@@ -40,8 +40,7 @@ def list_kernels(form: str, output: Path | None, python: str | None) -> None:
     for path, description in _described(computed, python).items():
         counts[path] = (len(description.cases), len(description.bench))
     entries = [text.KernelEntry(kernel, *counts[kernel.path]) for kernel in bundled]
-    with result_stream(output) as stream:
-        (text.write_list_json if form == "json" else text.write_list)(entries, stream)
+    write_form(form, text.list_document(entries), text.list_fields(entries), output)
 
 
 @kernels.command("show")
@@ -56,8 +55,8 @@ def show_kernel(name: str, form: str, output: Path | None, python: str | None) -
     """
     kernel = catalogue.find(name)
     description = _described([kernel], python).get(kernel.path)
-    with result_stream(output) as stream:
-        (text.write_one_json if form == "json" else text.write_one)(kernel, description, stream)
+    document, fields = text.document(kernel, description), text.fields(kernel, description)
+    write_form(form, document, fields, output)
 
 
 def _described(files: Sequence[KernelFile], python: str | None) -> dict[Path, Description]:

@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
 RENDERERS: Mapping[str, str] = MappingProxyType(
     {
-        # format -> module of `formats`, imported if it is used
-        "text": "lint_text",
-        "json": "lint_json",
-        "sarif": "sarif",
-        "junit": "junit",
-        "github": "github",
-        "md": "lint_md",
-        "agent": "lint_agent",
+        # format -> function, whose module is imported if it is used
+        "text": "present.lint.write",
+        "json": "formats.lint_json.write",
+        "sarif": "formats.sarif.write",
+        "junit": "formats.junit.write",
+        "github": "formats.github.write",
+        "md": "present.lint.write_markdown",
+        "agent": "formats.lint_agent.write",
     }
 )
 _WITH_IDS = frozenset({"agent", "json", "sarif"})
@@ -219,10 +219,10 @@ def _names(options: tuple[str, ...]) -> tuple[str, ...]:
 def _write(
     report: LintReport, form: str, stream: TextIO, details: bool, color: bool | None
 ) -> None:
-    renderer = import_module(f"kinspect.inspector.formats.{RENDERERS[form]}")
+    module, _, name = RENDERERS[form].rpartition(".")
     options: dict[str, Any] = {}
     if form == "text":
         options = {"details": details, "color": color}
     elif form == "agent":
         options = {"calls": next_steps()}
-    renderer.write(report, stream, **options)
+    getattr(import_module(f"kinspect.inspector.{module}"), name)(report, stream, **options)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import textwrap
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from operator import itemgetter
 from pathlib import Path
 
 import click
 
 from ..base.errors import KinspectError
-from ..explain.table import Column, rows_of
 from ..lint.catalogue import ENGINE_VALUES, nearest
 from ..metrics.catalogue import specs
 from ..model import MetricSpec
-from .options import format_option, output_option, result_stream
+from ..present.document import Column, Columns, Section, paragraphs, table, words
+from .options import format_option, output_option, write_form
 
-_WIDTH = 100
 _ALONE = "without a group"
 
 
@@ -42,23 +40,9 @@ def list_metrics(patterns: tuple[str, ...], form: str, output: Path | None) -> N
     """
     catalogue = (*specs(), *ENGINE_VALUES)
     chosen = _matching(catalogue, patterns) if patterns else catalogue
-    with result_stream(output) as stream:
-        if form == "json":
-            entries = [
-                {
-                    "name": s.name,
-                    "unit": s.unit,
-                    "origin": s.origin,
-                    "scope": s.scope,
-                    "description": s.description,
-                }
-                for s in chosen
-            ]
-            json.dump({"metrics": entries}, stream, indent=1)
-            stream.write("\n")
-            return
-        for line in rows_of(_COLUMNS, chosen) if patterns else _names(chosen):
-            stream.write(line + "\n")
+    fields = [{name: getattr(spec, name) for name in _FIELDS} for spec in chosen]
+    document = (Section((table(_COLUMNS, fields),)),) if patterns else tuple(_names(chosen))
+    write_form(form, document, {"metrics": fields}, output)
 
 
 def _matching(catalogue: Sequence[MetricSpec], patterns: Sequence[str]) -> list[MetricSpec]:
@@ -89,31 +73,21 @@ def _is_named(name: str, pattern: str) -> bool:
     )
 
 
-def _names(catalogue: Sequence[MetricSpec]) -> Iterator[str]:
+def _names(catalogue: Sequence[MetricSpec]) -> Iterator[Section]:
     """The names by the group that is their first part, and how to go on."""
     groups: dict[str, list[str]] = {}
     for spec in catalogue:
         group, dot, _ = spec.name.partition(".")
         groups.setdefault(group if dot else _ALONE, []).append(spec.name)
     for group, names in sorted(groups.items()):
-        yield f"{group} ({len(names)})"
-        yield from textwrap.wrap(
-            "  ".join(names),
-            _WIDTH,
-            initial_indent="  ",
-            subsequent_indent="  ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    yield ""
-    yield "`kinspect metrics list PATTERN` has unit, origin, scope and meaning; PATTERN '*': of all"
+        title = words(f"{group} ({len(names)})", "strong")
+        yield Section(paragraphs(("  ".join(names),)), title)
+    hint = "`kinspect metrics list PATTERN` has unit, origin, scope and meaning; '*': of all"
+    yield Section(paragraphs((hint,)))
 
 
-def _text(field: str) -> Column:
-    def read(spec: MetricSpec) -> str:
-        return str(getattr(spec, field))
-
-    return Column(field, read)
-
-
-_COLUMNS = [_text(name) for name in ("name", "unit", "origin", "scope", "description")]
+_FIELDS = ("name", "unit", "origin", "scope", "description")
+_COLUMNS: Columns = [
+    (Column(name, shrinks=name == "description", rank=rank), itemgetter(name))
+    for name, rank in zip(_FIELDS, (0, 0, 1, 2, 0), strict=True)
+]

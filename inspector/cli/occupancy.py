@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
 
 import click
 
 from .. import machines
 from ..explain.occupancy_view import cut
-from ..explain.table import Column, rows_of
-from ..metrics.occupancy import Level, Occupancy
+from ..metrics.occupancy import Occupancy
 from ..metrics.occupancy import metrics as occupancy_metrics
 from ..metrics.occupancy import occupancy as occupancy_of
 from ..model import Demand, Machine
+from ..present.document import (
+    Column,
+    Columns,
+    Document,
+    Figure,
+    Figures,
+    Section,
+    Span,
+    table,
+    words,
+)
 from ..report.json_write import metrics_dict
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, write_form
 
 _NAMES = {"vgpr": "VGPRs", "sgpr": "SGPRs", "lds": "LDS"}
 
@@ -78,65 +87,56 @@ def occupancy(
         llvm=llvm,
     )
     result = occupancy_of(machine, demand)
-    with result_stream(output) as stream:
-        if form == "json":
-            metrics = metrics_dict(occupancy_metrics(machine, demand))
-            json.dump({"metrics": metrics}, stream, indent=1)
-            stream.write("\n")
-        else:
-            _write(machine, demand, result, stream)
+    metrics = metrics_dict(occupancy_metrics(machine, demand))
+    write_form(form, _document(machine, demand, result), {"metrics": metrics}, output)
 
 
-def _write(machine: Machine, demand: Demand, result: Occupancy, stream: TextIO) -> None:
-    """Writes the result as text: the figures, the next step, and the levels as a table."""
-    size = demand.wave_size or machine.wave_sizes[0]
+def _document(machine: Machine, demand: Demand, result: Occupancy) -> Document:
+    """The figures, the next step, and the levels as a table."""
     agprs = f" + {demand.agprs} AGPRs" if demand.agprs else ""
-    stream.write(
-        f"{machine.arch}  {demand.vgprs} VGPRs{agprs}  {demand.lds_bytes} B LDS  "
-        f"{demand.waves_per_workgroup} waves × {size}\n\n"
+    size = demand.wave_size or machine.wave_sizes[0]
+    asked = (
+        f"  {demand.vgprs} VGPRs{agprs}  {demand.lds_bytes} B LDS  "
+        f"{demand.waves_per_workgroup} waves × {size}"
     )
+    figures = Figures(tuple(Figure(name, words(text)) for name, text in _figures(demand, result)))
+    title = (Span(machine.arch, "strong"), Span(asked))
+    levels = (Section((table(_columns(result), result.levels),)),) if result.levels else ()
+    return (Section((figures,), title, is_subject=True), *levels)
+
+
+def _figures(demand: Demand, result: Occupancy) -> Iterator[tuple[str, str]]:
     if result.cannot_launch:
-        stream.write(f"  cannot launch: {result.cannot_launch}\n")
+        yield "cannot launch", result.cannot_launch
     else:
-        stream.write(
-            f"  resident  {result.waves_per_eu} waves/EU = {result.workgroups_per_cu}"
-            f" workgroup(s)/{result.unit},"
-            f" limited by {_NAMES.get(result.limiter or '', result.limiter)}\n"
-        )
-    stream.write(
-        f"  compiler  {result.compiler} waves/EU (LLVM {demand.llvm}: no whole workgroups)\n"
+        limiter = _NAMES.get(result.limiter or "", result.limiter)
+        workgroups = f"{result.workgroups_per_cu} workgroup(s)/{result.unit}"
+        yield "resident", f"{result.waves_per_eu} waves/EU = {workgroups}, limited by {limiter}"
+    yield "compiler", f"{result.compiler} waves/EU (LLVM {demand.llvm}: no whole workgroups)"
+    alone = (
+        ("VGPRs", result.by_vgpr),
+        ("SGPRs", result.by_sgpr),
+        ("LDS", result.by_lds),
+        ("workgroups", result.by_workgroups),
     )
-    stream.write(
-        f"  alone     VGPRs {_or_dash(result.by_vgpr)}   SGPRs {_or_dash(result.by_sgpr)}"
-        f"   LDS {_or_dash(result.by_lds)}   workgroups {_or_dash(result.by_workgroups)}"
-        "   waves/EU\n"
-    )
-    step = result.next_step
-    if step is not None:
+    yield "alone", "   ".join(f"{name} {_or_dash(most)}" for name, most in alone) + "   waves/EU"
+    if (step := result.next_step) is not None:
         cuts = [(step.resource, step.reduce_by), *step.also]
         remedy = " and ".join(cut(name, by) for name, by in cuts)
-        stream.write(f"  next      {remedy} would give {step.gives} waves/EU\n")
+        yield "next", f"{remedy} would give {step.gives} waves/EU"
     if result.note:
-        stream.write(f"  note      {result.note}\n")
-    if not result.levels:
-        return
-    stream.write("\n")
-    for line in rows_of(_columns(result), result.levels):
-        stream.write(f"  {line}\n")
+        yield "note", result.note
 
 
-def _columns(result: Occupancy) -> list[Column]:
-    def mark(level: Level) -> str:
-        return "◀" if level.waves_per_eu == result.waves_per_eu else ""
-
-    return [
-        Column("waves/EU", lambda level: str(level.waves_per_eu), right=True),
-        Column(f"workgroups/{result.unit}", lambda level: _or_dash(level.workgroups), right=True),
-        Column("VGPRs ≤", lambda level: str(level.vgprs), right=True),
-        Column("SGPRs ≤", lambda level: _or_dash(level.sgprs), right=True),
-        Column("LDS B ≤", lambda level: _or_dash(level.lds_bytes), right=True),
-        Column("", mark),
-    ]
+def _columns(result: Occupancy) -> Columns:
+    return (
+        (Column("waves/EU", right=True), lambda level: str(level.waves_per_eu)),
+        (Column(f"workgroups/{result.unit}", right=True), lambda level: _or_dash(level.workgroups)),
+        (Column("VGPRs ≤", right=True), lambda level: str(level.vgprs)),
+        (Column("SGPRs ≤", right=True), lambda level: _or_dash(level.sgprs)),
+        (Column("LDS B ≤", right=True), lambda level: _or_dash(level.lds_bytes)),
+        ("", lambda level: "◀" if level.waves_per_eu == result.waves_per_eu else ""),
+    )
 
 
 def _or_dash(value: float | None) -> str:

@@ -16,8 +16,10 @@ import click
 from ..base import named_files
 from ..base.errors import KinspectError
 from ..base.limits import COMPILE_SECONDS, MOST_SECONDS, natural
-from ..base.streams import PlainStream, plain, underneath
+from ..base.streams import PlainStream, dump_json, plain, underneath
 from ..base.writing import replacing_text, unwritable
+from ..present import markdown, text
+from ..present.document import Document
 from .kept import keeping, say_unkept
 from .progress import print_message
 
@@ -312,3 +314,24 @@ def history_recorder(command: str, history: bool, label: str | None) -> HistoryR
     except KinspectError as error:
         say_unkept(error)
         return None
+
+
+def write_form(
+    form: str, document: Document, fields: object, output: Path | None, color: bool | None = None
+) -> None:
+    """Writes a result as text, Markdown or JSON.
+
+    Args:
+        form: `text`, `md` or `json`.
+        document: what is read.
+        fields: the same as JSON values.
+        output: the file; None for stdout.
+        color: of text; None: where the output is a terminal that has colours.
+    """
+    with result_stream(output) as stream:
+        if form == "json":
+            dump_json(fields, stream)
+        elif form == "md":
+            markdown.show(document, stream)
+        else:
+            text.show(document, stream, color)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
@@ -14,18 +13,19 @@ from ..base.errors import KinspectError
 from ..base.limits import natural
 from ..base.named_files import file_text
 from ..base.staging import scratch_folder
+from ..base.streams import dump_json
 from ..capture.resolving import resolve, split
 from ..compile.llvm_passes import DUMP, TIMING, MachinePass, machine_passes, pass_times
 from ..compile.passes import CompilerPass, PassDump, diff, read_passes
 from ..compile.pool import Compiler, CompileResult
-from ..explain.table import Column, rows_of
 from ..model import Variant
 from ..pipeline.capturing import check_names, variants_of
 from ..pipeline.collecting import load_saved, requested_kernels
 from ..pipeline.jobs import Request, settings_of
 from ..pipeline.naming import label_of
 from ..pipeline.points import ALREADY_COMPILED
-from .options import format_option, output_option, result_stream
+from ..present.document import Column, Columns, Section, table
+from .options import format_option, output_option, result_stream, write_form
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
 Environment = tuple[tuple[str, str], ...]
@@ -85,18 +85,17 @@ def passes(
     dump = _dump(name, request)
     if thing is not None:
         from ..compare.passhistory import history_of
-        from ..formats.pass_history import write_history
+        from ..formats.pass_history import history_document
 
         history = history_of(dump, thing)
+        write_form(form, history_document(history), history, output)
+    elif points is not None:
         with result_stream(output) as stream:
-            write_history(history, form, stream)
-        return
-    with result_stream(output) as stream:
-        if points is not None:
             _write_diff(dump, points, form, stream)
-        else:
-            listed = [p for p in dump.passes if p.changed is not False or not changed]
-            _write_list(listed, form, stream)
+    else:
+        listed = [p for p in dump.passes if p.changed is not False or not changed]
+        fields = {"passes": [_entry(p) for p in listed]}
+        write_form(form, (Section((table(_COLUMNS, listed),)),), fields, output)
 
 
 def _dump(target: str, request: Request) -> PassDump:
@@ -135,7 +134,7 @@ def _compiled(compiler: Compiler, variant: Variant) -> CompileResult:
 
 def _write_llvm(target: str, request: Request, form: str, output: Path | None) -> None:
     """Compiles twice, for the dump and for the times, which the dump would distort."""
-    from ..formats.pass_history import write_llvm
+    from ..formats.pass_history import llvm_document
 
     with Compiler(settings_of(request)) as compiler:
         variant = _variant(target, request, compiler)
@@ -145,15 +144,16 @@ def _write_llvm(target: str, request: Request, form: str, output: Path | None) -
             "this Triton's LLVM prints no machine code", "Triton 3.9 does; see --python"
         )
     _, text = _compiled_with(TIMING, variant, request)
-    with result_stream(output) as stream:
-        write_llvm(passes_run, pass_times(text), form, stream)
+    times = pass_times(text)
+    fields = {"passes": passes_run, "times": times}
+    write_form(form, llvm_document(passes_run, times), fields, output)
 
 
 def _write_costs(target: str, request: Request, form: str, output: Path | None) -> None:
     """Compiles once more for the machine code and for the times, which dumps would distort."""
     from ..compare.blame.timing import cpu_seconds
     from ..compare.pass_costs import pass_costs
-    from ..formats.pass_history import write_costs
+    from ..formats.pass_history import costs_document, costs_fields
 
     with Compiler(settings_of(request)) as compiler:
         variant = _variant(target, request, compiler)
@@ -163,8 +163,8 @@ def _write_costs(target: str, request: Request, form: str, output: Path | None) 
     times = pass_times(text)
     if not times:
         raise KinspectError("this Triton's compiler reports no times", "see --python")
-    with result_stream(output) as stream:
-        write_costs(cpu_seconds(result), pass_costs(times, dump, passes_run), form, stream)
+    told = cpu_seconds(result), pass_costs(times, dump, passes_run)
+    write_form(form, costs_document(*told), costs_fields(*told), output)
 
 
 def _machine_passes(variant: Variant, request: Request) -> tuple[MachinePass, ...]:
@@ -222,8 +222,7 @@ def _write_diff(dump: PassDump, points: str, form: str, stream: TextIO) -> None:
         )
     text = diff(dump, left, right)
     if form == "json":
-        json.dump({"before": left, "after": right, "diff": text}, stream, indent=1)
-        stream.write("\n")
+        dump_json({"before": left, "after": right, "diff": text}, stream)
     else:
         stream.write(text or "no difference\n")
 
@@ -247,15 +246,6 @@ def _point(dump: PassDump, text: str) -> int:
     raise KinspectError(f"no pass named {text!r}", hint)
 
 
-def _write_list(passes_listed: Sequence[CompilerPass], form: str, stream: TextIO) -> None:
-    if form == "json":
-        json.dump({"passes": [_entry(p) for p in passes_listed]}, stream, indent=1)
-        stream.write("\n")
-        return
-    for line in rows_of(_COLUMNS, passes_listed):
-        stream.write(line + "\n")
-
-
 def _entry(item: CompilerPass) -> dict[str, object]:
     return {
         "index": item.index,
@@ -271,15 +261,12 @@ def _entry(item: CompilerPass) -> dict[str, object]:
 
 
 _CHANGED = {True: "changed", False: "", None: "?"}
-_COLUMNS = [
-    Column("#", lambda item: str(item.index), right=True),
-    Column("stage", lambda item: item.stage),
-    Column("pass", lambda item: item.cli or item.name),
-    Column("on", lambda item: item.function or item.op),
-    Column("changed", lambda item: _CHANGED[item.changed]),
-    Column("bytes before", lambda item: f"{item.size:,}", right=True),
-    Column(
-        "options",
-        lambda item: item.options if len(item.options) <= 60 else item.options[:57] + "...",
-    ),
-]
+_COLUMNS: Columns = (
+    (Column("#", right=True), lambda item: str(item.index)),
+    ("stage", lambda item: item.stage),
+    (Column("pass", shrinks=True), lambda item: item.cli or item.name),
+    (Column("on", rank=2), lambda item: item.function or item.op),
+    ("changed", lambda item: _CHANGED[item.changed]),
+    (Column("bytes before", right=True, rank=1), lambda item: f"{item.size:,}"),
+    (Column("options", shrinks=True, rank=3), lambda item: item.options),
+)

@@ -27,6 +27,7 @@ from .options import (
     output_option,
     result_stream,
     source_root_option,
+    write_form,
 )
 from .progress import print_problems
 
@@ -137,12 +138,14 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
 
 def write(profile: Profile, stream: TextIO, options: Mapping[str, Any]) -> None:
     """Writes a profile in the format that the options name."""
-    from ..formats import profile_json, profile_text
+    from ..formats import profile_json
+    from ..present import profile as present
+    from ..present import text
 
     if options["form"] == "json":
         profile_json.write(profile, stream)
     else:
-        profile_text.write(profile, stream, details=options["details"])
+        text.show(present.document(profile, details=options["details"]), stream)
 
 
 def _save_reports(profile: Profile, path: Path) -> None:
@@ -278,15 +281,12 @@ def compare(left: Path, right: Path, output: Path | None, **options: Any) -> int
     Exit status: 0; 2 where nothing, or not all of it, could be read.
     """
     from ..compare import profiles
-    from ..formats import profile_diff
+    from ..present import profile_diff
 
     sides = read(left, options), read(right, options)
     comparison = profiles.compare(*sides)
-    with result_stream(output) as stream:
-        if options["form"] == "json":
-            profile_diff.write_json(comparison, stream)
-        else:
-            profile_diff.write(comparison, stream, details=options["details"])
+    document = profile_diff.document(comparison, details=options["details"])
+    write_form(options["form"], document, profile_diff.fields(comparison), output)
     errors = [e for side in sides for e in (*side.recording.errors, *side.errors)]
     print_problems(errors, ())
     return 2 if errors else 0

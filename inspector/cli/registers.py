@@ -8,7 +8,7 @@ import click
 
 from ..pipeline.analysis_options import AnalysisOptions
 from .collected import check_any, collected
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, write_form
 from .progress import print_problems
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
@@ -30,14 +30,9 @@ def registers(target: TargetOptions, form: str, output: Path | None, color: bool
     """
     report = collected(target.request(analysis=AnalysisOptions(races=False)))
     check_any(report)
-    with result_stream(output) as stream:
-        if form == "json":
-            from ..formats import registers_json
+    from ..present import registers as present
 
-            registers_json.write(report.kernels, stream)
-        else:
-            from ..formats import registers_text
-
-            registers_text.write(report.kernels, stream, color=color)
+    document, fields = present.document(report.kernels), present.fields(report.kernels)
+    write_form(form, document, fields, output, color)
     print_problems(report.errors, report.notes)
     return 2 if report.errors else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +9,13 @@ from pathlib import Path
 import click
 
 from ..base.errors import KinspectError
+from ..base.streams import dump_json
 from ..formats import rules as text
 from ..lint.catalogue import Catalogue, nearest
 from ..lint.former import what_became_of
 from ..lint.schema import Pack, PackError, bundled_packs, load_named, load_pack, load_packs
 from ..pipeline.analysis import catalogue
-from .options import format_option, output_option, result_stream
+from .options import format_option, output_option, result_stream, write_form
 
 rules_option = click.option(
     "--rules",
@@ -38,13 +38,7 @@ def rules() -> None:
 def list_rules(packs: tuple[str, ...], form: str, output: Path | None) -> None:
     """Every rule: id, name, severity, what it looks at, and what it is about."""
     listed = _listed(load_packs(packs or bundled_packs(), catalogue()))
-    writers = {
-        "text": text.write_list,
-        "md": text.write_list_md,
-        "json": text.write_list_json,
-    }
-    with result_stream(output) as stream:
-        writers[form](listed, stream)
+    write_form(form, text.list_document(listed), text.list_fields(listed), output)
 
 
 @rules.command("show")
@@ -61,9 +55,7 @@ def show_rule(rule: str, packs: tuple[str, ...], form: str, output: Path | None)
             stream.write(f"{became}\n")
         return
     listed = _named(rule, _listed(load_packs(packs or bundled_packs(), names)))
-    writers = {"text": text.write_one, "md": text.write_one_md, "json": text.write_one_json}
-    with result_stream(output) as stream:
-        writers[form](listed, names, stream)
+    write_form(form, text.document(listed, names), text.fields(listed, names), output)
 
 
 @rules.command("check")
@@ -93,8 +85,7 @@ def print_schema(output: Path | None) -> None:
     from ..lint.packschema import pack_schema
 
     with result_stream(output) as stream:
-        json.dump(pack_schema(), stream, indent=2)
-        stream.write("\n")
+        dump_json(pack_schema(), stream)
 
 
 def _listed(packs: Sequence[Pack]) -> list[text.ListedRule]:

@@ -207,6 +207,7 @@ def _write_item(
 ) -> tuple[str, ...]:
     """Writes what an id names, with the code that it is about; returns notes on that."""
     from ..formats import item_json, item_text
+    from ..present import text
 
     named = shown.named
     kernel = named.kernel
@@ -239,15 +240,10 @@ def _write_item(
         else:
             item_json.write_findings(named.findings, shown.rule, kernel, lines, stream)
         return reading.notes
-    if named.loop is not None:
-        if part.metrics:
-            item_text.write_loop(named, named.loop, stream, details=part.code, color=color)
-        if not part.code:
-            return ()
-    elif named.access is not None:
-        item_text.write_access(named.access, kernel, stream, color=color)
-    else:
-        item_text.write_findings(named.findings, shown.rule, kernel, stream, color=color)
+    if named.loop is None or part.metrics:
+        text.show(item_text.document(named, shown.rule, details=part.code), stream, color)
+    if named.loop is not None and not part.code:
+        return ()
     if lines:
         from ..formats import code_text
 

@@ -13,7 +13,7 @@ from ..metrics.kernel import Asked
 from ..pipeline.analysis_options import EVERY_LOOP, RESIDENT, AnalysisOptions
 from ..pipeline.jobs import timing
 from .collected import check_any, check_one_launch, collected
-from .options import Amount, arguments_option, format_option, output_option, result_stream
+from .options import Amount, arguments_option, format_option, output_option, write_form
 from .progress import print_problems
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
@@ -97,14 +97,9 @@ def command(
     check_any(report)
     check_one_launch(report, time_us)
     kernels = sorted(report.kernels, key=lambda k: -(k.time.us if k.time is not None else 0.0))
-    with result_stream(output) as stream:
-        if form == "json":
-            from ..formats import time_json
+    from ..present import time as present
 
-            time_json.write(kernels, time_us, stream)
-        else:
-            from ..present import time as present
-
-            present.write(kernels, time_us, stream, color=color)
+    document, fields = present.document(kernels, time_us), present.fields(kernels, time_us)
+    write_form(form, document, fields, output, color)
     print_problems(report.errors, report.notes)
     return 2 if report.errors or not any(k.time or k.loop_times for k in report.kernels) else 0

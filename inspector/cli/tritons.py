@@ -8,7 +8,7 @@ from pathlib import Path
 from ..base.errors import KinspectError
 from ..compare.tritons import BuildsReport, compare_builds
 from ..pipeline.jobs import Request
-from .options import result_stream
+from .options import write_form
 from .progress import counting, print_error, problem
 
 FORMATS = ("text", "json")
@@ -31,8 +31,7 @@ def compare_tritons(
         report = compare_builds(request, tritons, progress)
     from ..formats import tritons as formats
 
-    with result_stream(output) as stream:
-        (formats.write_json if form == "json" else formats.write_text)(report, stream)
+    write_form(form, formats.document(report), formats.fields(report), output)
     return _status(report)
 
 

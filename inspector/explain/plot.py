@@ -6,7 +6,6 @@ metric leaves a gap.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
@@ -15,6 +14,7 @@ from xml.sax.saxutils import escape
 from msgspec import Struct
 
 from ..base.printable import one_line
+from ..base.streams import dump_json
 from .view import plural
 
 MARKS = "●○◆◇▲△"
@@ -90,8 +90,7 @@ def write_json(chart: Chart, stream: TextIO) -> None:
         "runs": [{"run": t.run, "date": t.date, "label": t.label} for t in chart.runs],
         "series": [{"name": s.name, "values": list(s.values)} for s in chart.series],
     }
-    json.dump(data, stream, indent=2)
-    stream.write("\n")
+    dump_json(data, stream)
 
 
 def write_svg(chart: Chart, stream: TextIO) -> None:

@@ -18,15 +18,14 @@ from ..model import (
     SpilledValue,
     UntouchedValues,
 )
-from .table import Column, rows_of
 from .view import file_name, plural, show
 
 MOST_ROWS = 12
-_MOST_LOOPS = 3
 """Values that have a row of their own."""
+_MOST_LOOPS = 3
 _FEW = 2
 """Values with at most so many registers share a row, unless they are accumulators."""
-_KINDS: Mapping[str, str] = MappingProxyType(
+KINDS: Mapping[str, str] = MappingProxyType(
     {
         "accumulator": "result of a dot",
         "operand": "operand of a dot",
@@ -39,7 +38,7 @@ _KINDS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Kind of a live value -> what the table calls it."""
-_UNNAMED, _ADDRESSES, _OTHERS = "-", "addresses", "others"
+UNNAMED, _ADDRESSES, _OTHERS = "-", "addresses", "others"
 _BARS = "▁▂▃▄▅▆▇█"
 _PARTS = "▏▎▍▌▋▊▉"
 """Blocks of one to seven eighths of a character, from the left."""
@@ -88,11 +87,11 @@ def _size(value: LiveValue) -> int:
 
 
 def _row(value: LiveValue) -> HeldRow:
-    what = " ".join(part for part in (_KINDS[value.kind], value.type) if part)
+    what = " ".join(part for part in (KINDS[value.kind], value.type) if part)
     return HeldRow(
-        name=value.name or _UNNAMED,
+        name=value.name or UNNAMED,
         what=what,
-        place=_place(value.source),
+        place=place_in_file(value.source),
         vgprs=value.vgprs,
         agprs=value.agprs,
         scratch=value.scratch,
@@ -103,7 +102,7 @@ def _together(name: str, values: Sequence[LiveValue]) -> HeldRow:
     """Returns one row for several values: their sums, and the largest of them by name."""
     counts: dict[str, int] = {}
     for value in values:
-        label = value.name or (_place(value.source) if value.source else "unnamed")
+        label = value.name or (place_in_file(value.source) if value.source else "unnamed")
         counts[label] = counts.get(label, 0) + _size(value)
     listed = sorted(counts.items(), key=lambda item: -item[1])
     what = ", ".join(f"{label} {count}" for label, count in listed[:6])
@@ -117,38 +116,8 @@ def _together(name: str, values: Sequence[LiveValue]) -> HeldRow:
     )
 
 
-def _place(source: SourceLoc | None) -> str:
+def place_in_file(source: SourceLoc | None) -> str:
     return f"{file_name(source.file)}:{source.line}" if source is not None else ""
-
-
-def held_table(peak: LivePeak) -> list[str]:
-    """`held_rows` as lines of text, a heading first; columns that are 0 throughout are left out."""
-    rows = held_rows(peak)
-    columns = [Column("VGPRs", lambda row: str(row.vgprs or ""), right=True)]
-    if peak.agprs:
-        columns.append(Column("AGPRs", lambda row: str(row.agprs or ""), right=True))
-    if any(row.scratch for row in rows):
-        columns.append(Column("scratch", lambda row: str(row.scratch or ""), right=True))
-    columns += [
-        Column("value", lambda row: row.name),
-        Column("", lambda row: row.what),
-        Column("line", lambda row: row.place),
-    ]
-    return rows_of(columns, rows)
-
-
-def spilled_table(values: Sequence[SpilledValue]) -> list[str]:
-    """The spilled values as lines of text, a heading first; most traffic in hot loops first."""
-    columns = [
-        Column("dwords", lambda value: str(value.dwords), right=True),
-        Column("stores", lambda value: str(value.stores), right=True),
-        Column("reloads", lambda value: str(value.reloads), right=True),
-        Column("in hot loops", hot_traffic),
-        Column("value", lambda value: value.name or _UNNAMED),
-        Column("", lambda value: " ".join(filter(None, (_KINDS[value.kind], value.type)))),
-        Column("line", lambda value: _place(value.source)),
-    ]
-    return rows_of(columns, values[:MOST_ROWS])
 
 
 def hot_traffic(value: SpilledValue, loop: str | None = None) -> str:
@@ -185,7 +154,7 @@ def _traffic_counts(reloads: int, stores: int) -> str:
 
 def spilled_name(value: SpilledValue) -> str:
     """Its name or the line that makes it; an address is called one."""
-    name = value.name or _place(value.source) or "unnamed"
+    name = value.name or place_in_file(value.source) or "unnamed"
     return f"{name} (address)" if value.kind == "address" else name
 
 
@@ -208,7 +177,7 @@ def spilled_text(value: SpilledValue) -> str:
 
 def parked_text(value: ParkedValue) -> str:
     """`acc, result of a dot, attention.py:129`: what a spill slot holds."""
-    parts = (value.name or "an unnamed value", _KINDS[value.kind], _place(value.source))
+    parts = (value.name or "an unnamed value", KINDS[value.kind], place_in_file(value.source))
     return ", ".join(filter(None, parts))
 
 
@@ -238,7 +207,7 @@ def held_text(peak: LivePeak, most: int = 6) -> str:
     """`acc 96, k 55, q 40`: what holds most registers, in one line; "" where nothing has a name."""
     rows = held_rows(peak)
     listed = [(row.name, row.vgprs + row.agprs) for row in rows if row.vgprs + row.agprs]
-    named = [item for item in listed if item[0] not in (_UNNAMED, _OTHERS)]
+    named = [item for item in listed if item[0] not in (UNNAMED, _OTHERS)]
     if all(name == _ADDRESSES for name, _ in named):
         return ""
     head = sorted(named, key=lambda item: -item[1])[:most]
@@ -251,7 +220,7 @@ def untouched_text(passing: UntouchedValues, most: int = 6) -> str:
     """`22 VGPRs live through L0, which does not touch them: weight 16, bias 4, others 2`."""
     counts: dict[str, int] = {}
     for value in passing.values:
-        label = value.name or _place(value.source) or "unnamed"
+        label = value.name or place_in_file(value.source) or "unnamed"
         name = f"{label} (address)" if value.kind == "address" else label
         counts[name] = counts.get(name, 0) + value.vgprs + value.agprs
     listed = sorted(counts.items(), key=lambda item: -item[1])
@@ -281,7 +250,7 @@ def dead_writes_text(lines: Sequence[int], most: int = 6) -> str:
 
 def place_text(peak: LivePeak) -> str:
     """`at ISA 1042 (ds_read2_b64, attention.py:64), in loop L0`."""
-    place = _place(peak.source.in_user_code) if peak.source is not None else ""
+    place = place_in_file(peak.source.in_user_code) if peak.source is not None else ""
     inside = f", in loop {peak.loop}" if peak.loop is not None else ""
     named = ", ".join(part for part in (peak.instruction, place) if part)
     return f"at ISA {peak.line} ({named}){inside}"

@@ -1,29 +1,23 @@
-"""Writes a benchmark for a terminal: one line per case, then messages, notes and sources."""
+"""A benchmark as a document: one line per case, then messages, notes and sources."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator
-from typing import TextIO
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from ..bench.suite.results import OK, SKIPPED, Bench, Timed, ratio
 from ..explain import view
-from ..explain.table import Column, rows_of
-from ..present.paper import Line, paper_for, print_wrapped
+from ..present.document import Column, Columns, Document, Section, Span, paragraphs, table
 
 
-def write(bench: Bench, stream: TextIO, *, color: bool | None = None) -> None:
-    """Prints the table, then every message, note and figure of others."""
-    paper = paper_for(stream, color)
-    title = Line(bench.kernel, "bold")
-    title.append(f"  {device_of(bench)}")
-    print_wrapped(paper, title, "  ")
-    for index, text in enumerate(rows_of(_columns(bench), bench.cases)):
-        status = bench.cases[index - 1].status if index else OK
-        bad = index > 0 and status not in (OK, SKIPPED)
-        paper.print(Line(f"  {text}", "bold" if index == 0 else "red" if bad else ""))
-    for text in (*_messages_and_notes(bench), summary(bench)):
-        print_wrapped(paper, Line(f"  {text}", "dim"), "    ")
+def document(bench: Bench) -> Document:
+    """The table, then every message, note and figure of others."""
+    title = (Span(bench.kernel, "strong"), Span(f"  {device_of(bench)}"))
+    notes = paragraphs((*_messages_and_notes(bench), summary(bench)), "weak")
+    cases = table(
+        _columns(bench), bench.cases, lambda case: "" if case.status in (OK, SKIPPED) else "bad"
+    )
+    return (Section((cases, *notes), title, is_subject=True),)
 
 
 def device_of(bench: Bench) -> str:
@@ -68,30 +62,32 @@ def micro(us: float) -> str:
     return f"{us:.0f}" if us >= 1000 else f"{us:.1f}" if us >= 100 else f"{us:.2f}"
 
 
-def _columns(bench: Bench) -> list[Column]:
+def _columns(bench: Bench) -> Columns:
     """Returns the columns of the table, two for each competitor among them."""
-    columns = [
-        Column("#", lambda case: str(case.number), right=True),
-        Column("case", lambda case: case.name),
-        Column("best µs", lambda case: _micros(case, "best"), right=True),
-        Column("mean µs", lambda case: _micros(case, "mean"), right=True),
-        Column("±", _error, right=True),
-        Column("slowest µs", lambda case: _micros(case, "slowest"), right=True),
-        Column("runs", lambda case: str(case.summary.runs) if case.summary else "", right=True),
-        Column("TFLOPS", lambda case: _rate(case, "tflops"), right=True),
-        Column("GiB/s", lambda case: _rate(case, "gib_per_s"), right=True),
-    ]
+    others: list[tuple[Column, Callable[[Timed], str]]] = []
     for competitor in _competitors(bench):
-        columns += [
-            Column(f"{competitor} µs", functools.partial(_competitor_us, competitor), right=True),
-            Column(f"× {competitor}", functools.partial(_ratio, competitor), right=True),
+        others += [
+            (Column(f"{competitor} µs", right=True, rank=1), partial(_competitor_us, competitor)),
+            (Column(f"× {competitor}", right=True), partial(_ratio, competitor)),
         ]
-    return [
-        *columns,
-        Column("before µs", _earlier_us, right=True),
-        Column("published µs", _published, right=True),
-        Column("", lambda case: "" if case.status == OK else case.status),
-    ]
+    return (
+        (Column("#", right=True), lambda case: str(case.number)),
+        (Column("case", shrinks=True), lambda case: case.name),
+        (Column("best µs", right=True), lambda case: _micros(case, "best")),
+        (Column("mean µs", right=True), lambda case: _micros(case, "mean")),
+        (Column("±", right=True, rank=5), _error),
+        (Column("slowest µs", right=True, rank=6), lambda case: _micros(case, "slowest")),
+        (
+            Column("runs", right=True, rank=7),
+            lambda case: str(case.summary.runs) if case.summary else "",
+        ),
+        (Column("TFLOPS", right=True, rank=2), lambda case: _rate(case, "tflops")),
+        (Column("GiB/s", right=True, rank=2), lambda case: _rate(case, "gib_per_s")),
+        *others,
+        (Column("before µs", right=True, rank=3), _earlier_us),
+        (Column("published µs", right=True, rank=4), _published),
+        ("", lambda case: "" if case.status == OK else case.status),
+    )
 
 
 def _competitors(bench: Bench) -> list[str]:

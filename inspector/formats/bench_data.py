@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Mapping
 from typing import Any, TextIO
 
 from ..base.errors import KinspectError
 from ..base.printable import spreadsheet_cell
+from ..base.streams import dump_json
 from ..base.version import VERSION
 from ..bench.suite.case_files import UserCase, write_tune_gemm
 from ..bench.suite.case_keys import as_gemm
@@ -70,8 +70,7 @@ def write_json(bench: Bench, stream: TextIO) -> None:
         },
         "cases": [_case(case) for case in bench.cases],
     }
-    json.dump(data, stream, indent=2, ensure_ascii=False)
-    stream.write("\n")
+    dump_json(data, stream)
 
 
 def write_csv(bench: Bench, stream: TextIO) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from msgspec import to_builtins
 
+from ..base.streams import dump_json
 from ..bench.suite.checks import (
     ERROR,
     FAILED,
@@ -19,8 +19,9 @@ from ..bench.suite.checks import (
     CheckedDevice,
     KernelCheck,
 )
-from ..explain.table import Column, rows_of
 from ..explain.view import plural
+from ..present import text
+from ..present.document import Block, Column, Columns, Section, Span, paragraphs, table
 
 SCHEMA_VERSION = 1
 UPCAST = (
@@ -33,16 +34,15 @@ RESULT_TEXTS = {PASSED: "ok", SKIPPED: "skipped", FAILED: "FAILED", ERROR: "ERRO
 def write_kernel(kernel: KernelCheck, stream: TextIO) -> None:
     """Writes a kernel's cases as a table, with the failures below it."""
     arch = f" on {kernel.arch}" if kernel.arch else ""
-    stream.write(f"{kernel.name}{arch}   {_counts(_count([kernel]))}   {kernel.seconds:.1f} s\n")
-    stream.writelines(f"  {line}\n" for line in rows_of(COLUMNS, kernel.cases) if kernel.cases)
-    for case in kernel.cases:
-        if case.message and case.status != SKIPPED:
-            stream.write(f"  {case.case}: {case.message}\n")
-    if kernel.problem:
-        stream.write(f"  {kernel.problem}\n")
-    if any(case.upcast for case in kernel.cases):
-        stream.write(f"  note: {UPCAST}\n")
-    stream.write("\n")
+    counts = f"{arch}   {_counts(_count([kernel]))}   {kernel.seconds:.1f} s"
+    failed = [f"{c.case}: {c.message}" for c in kernel.cases if c.message and c.status != SKIPPED]
+    note = f"note: {UPCAST}" if any(case.upcast for case in kernel.cases) else ""
+    blocks: tuple[Block, ...] = (
+        table(_COLUMNS, kernel.cases),
+        *paragraphs((*failed, kernel.problem, note)),
+    )
+    title = (Span(kernel.name, "strong"), Span(counts))
+    text.show((Section(blocks, title, is_subject=True), Section(())), stream)
     stream.flush()
 
 
@@ -81,15 +81,14 @@ def write_json(
     result = {
         "schema_version": SCHEMA_VERSION,
         "tool": dict(tool),
-        "device": to_builtins(devices[0]) if devices else None,
-        "devices": to_builtins(tuple(devices)),
+        "device": devices[0] if devices else None,
+        "devices": devices,
         "summary": {**_count(kernels), "seconds": round(seconds, 3)},
         "interrupted": interrupted,
         "notes": [UPCAST] if upcast else [],
         "kernels": [_kernel(kernel) for kernel in kernels],
     }
-    json.dump(result, stream, indent=1, allow_nan=False)
-    stream.write("\n")
+    dump_json(result, stream)
 
 
 def _kernel(kernel: KernelCheck) -> dict[str, Any]:
@@ -104,27 +103,21 @@ def _kernel(kernel: KernelCheck) -> dict[str, Any]:
     }
 
 
+_NAMES = {
+    "case": "name",
+    "max_abs": "max_abs_error",
+    "max_rel": "max_rel_error",
+    "share": "share_of_tolerance",
+}
+
+
 def _case(case: CaseCheck) -> dict[str, Any]:
-    """Returns a case as JSON values; errors that are not finite are null."""
-    figures = {
-        name: value if value is None or math.isfinite(value) else None
-        for name, value in (
-            ("max_abs_error", case.max_abs),
-            ("max_rel_error", case.max_rel),
-            ("share_of_tolerance", case.share),
-            ("atol", case.atol),
-            ("rtol", case.rtol),
-        )
-    }
-    return {
-        "name": case.case,
-        "status": case.status,
-        "message": case.message or None,
-        **figures,
-        "seconds": round(case.seconds, 4) if case.seconds is not None else None,
-        "upcast": case.upcast,
-        "detail": case.detail or None,
-    }
+    """Returns a case as JSON values; errors that are not finite, and empty texts, are null."""
+    fields = {_NAMES.get(name, name): value for name, value in to_builtins(case).items()}
+    for name, value in fields.items():
+        if value == "" or (isinstance(value, float) and not math.isfinite(value)):
+            fields[name] = None
+    return fields
 
 
 def _count(kernels: Sequence[KernelCheck]) -> dict[str, int]:
@@ -158,14 +151,23 @@ def _share(case: CaseCheck) -> str:
     return f"{100 * case.share:.0f} %" if math.isfinite(case.share) else "∞"
 
 
-COLUMNS = [
-    Column("case", lambda case: case.case),
-    Column("result", lambda case: RESULT_TEXTS.get(case.status, case.status.upper())),
-    Column("max abs error", lambda case: _error(case.max_abs), right=True),
-    Column("atol", lambda case: _error(case.atol) if case.max_abs is not None else "", right=True),
-    Column("max rel error", lambda case: _error(case.max_rel), right=True),
-    Column("rtol", lambda case: _error(case.rtol) if case.max_rel is not None else "", right=True),
-    Column("of allowed", _share, right=True),
-    Column("s", lambda case: f"{case.seconds:.2f}" if case.seconds is not None else "", right=True),
-    Column("", lambda case: case.message if case.status == SKIPPED else ""),
-]
+_COLUMNS: Columns = (
+    ("case", lambda case: case.case),
+    ("result", lambda case: RESULT_TEXTS.get(case.status, case.status.upper())),
+    (Column("max abs error", right=True), lambda case: _error(case.max_abs)),
+    (
+        Column("atol", right=True, rank=1),
+        lambda case: _error(case.atol) if case.max_abs is not None else "",
+    ),
+    (Column("max rel error", right=True, rank=2), lambda case: _error(case.max_rel)),
+    (
+        Column("rtol", right=True, rank=3),
+        lambda case: _error(case.rtol) if case.max_rel is not None else "",
+    ),
+    (Column("of allowed", right=True), _share),
+    (
+        Column("s", right=True, rank=4),
+        lambda case: f"{case.seconds:.2f}" if case.seconds is not None else "",
+    ),
+    (Column("", shrinks=True), lambda case: case.message if case.status == SKIPPED else ""),
+)

@@ -10,7 +10,9 @@ from ..explain import view
 from ..explain.code.marked_lines import MarkedLine
 from ..explain.registers_view import pressure_bar
 from ..model import Finding, KernelReport, RegisterPressure
-from ..present.paper import Line, Paper, paper_for, print_wrapped
+from ..present import text
+from ..present.document import Item, Items, Paragraph, Span, words
+from ..present.paper import Line, Paper, paper_for
 
 SIGNS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"error": ("✗", "bold red"), "warning": ("▲", "yellow"), "info": ("•", "cyan")}
@@ -54,9 +56,9 @@ def write(
         budgets = ", ".join(
             f"{view.show(most)} for {view.show(waves)}" for waves, most in pressure.budgets
         )
-        text = f"  ┊ most registers for an occupancy (waves/EU): {budgets}"
+        told = f"┊ most registers for an occupancy (waves/EU): {budgets}"
         paper.print(Line())
-        print_wrapped(paper, Line(text, "dim"), "    ")
+        text.print_block(Paragraph(words(told, "weak")), paper)
 
 
 class _Columns:
@@ -159,10 +161,9 @@ def _findings(paper: Paper, lines: Sequence[MarkedLine]) -> None:
     if not counts:
         return
     paper.print(Line())
+    items = []
     for finding in _ordered(list(by_fingerprint.values())):
-        sign, style = SIGNS[finding.severity]
-        count = counts[f"{finding.fingerprint} {finding.message}"]
-        message = " ".join(finding.message.split())
-        head = Line(f"  {sign} {finding.rule}", style)
-        head.append(f"  {view.plural(count, 'line')}: {message}")
-        print_wrapped(paper, head, "    ")
+        mark = Span(f"{SIGNS[finding.severity][0]} {finding.rule}", finding.severity)
+        count = view.plural(counts[f"{finding.fingerprint} {finding.message}"], "line")
+        items.append(Item(mark, "", f"{count}: {finding.message}"))
+    text.print_block(Items(tuple(items)), paper)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, TextIO
 
 from msgspec import to_builtins
 
+from ..base.streams import dump_json
 from ..compare.diff.results import (
     Alone,
     DiffReport,
@@ -26,8 +26,7 @@ SCHEMA_VERSION = 1
 
 def write(report: DiffReport, stream: TextIO) -> None:
     """Writes the comparison as one indented JSON document."""
-    json.dump(to_dict(report), stream, indent=1, ensure_ascii=False)
-    stream.write("\n")
+    dump_json(to_dict(report), stream)
 
 
 def to_dict(report: DiffReport) -> dict[str, Any]:

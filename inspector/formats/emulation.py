@@ -1,27 +1,36 @@
-"""What a script did on an emulated GPU: text, the verdict first, and JSON."""
+"""What a script did on an emulated GPU as a document, the verdict first, and as JSON."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from typing import Any
 
 import msgspec
 
 from ..base.named_files import left_out, source_line
 from ..base.printable import printable_line
 from ..explain.quantities import amount
-from ..explain.table import Column, rows_of
 from ..explain.view import plural
 from ..pipeline.emulated_code import BufferState, CodeResult
-from ..pipeline.emulation import EmulationResult, ScriptFailure, UnjudgedCheck
+from ..pipeline.emulation import EmulationResult, ScriptFailure
 from ..pipeline.emulation_profile import (
     AccessProfile,
     BranchProfile,
     EmulationFinding,
     EmulationProfile,
     LineCount,
+)
+from ..present.document import (
+    Code,
+    Column,
+    Columns,
+    Document,
+    Section,
+    Span,
+    paragraphs,
+    table,
 )
 
 SCHEMA_VERSION = 1
@@ -35,8 +44,8 @@ _MAX_CLASSES = 3
 _SOURCE_WIDTH = 60
 
 
-def write_json(result: EmulationResult, stream: TextIO) -> None:
-    """Writes everything, as `schema_version` 1."""
+def fields(result: EmulationResult) -> dict[str, Any]:
+    """Everything as JSON values, `schema_version` 1."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "origin": "emulated",
@@ -49,26 +58,31 @@ def write_json(result: EmulationResult, stream: TextIO) -> None:
         "unjudged": result.unjudged,
         "kernels": result.kernels,
     }
-    stream.write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode())
-    stream.write("\n")
+    return _plain(document)
 
 
-def write_text(result: EmulationResult, stream: TextIO, *, profile: bool = False) -> None:
-    """Writes whether the script passed, what kernels did that they must not, and notes.
+def _plain(document: dict[str, Any]) -> dict[str, Any]:
+    """JSON values, null for numbers that JSON lacks."""
+    values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
+    return values
+
+
+def document(result: EmulationResult, *, profile: bool = False) -> Document:
+    """Whether the script passed, what kernels did that they must not, and notes.
 
     Args:
         result: of the run.
-        stream: the output.
         profile: whether what each kernel executed follows.
     """
-    stream.write(f"{verdict(result)}; {executed_line(result)}\n")
-    for kernel in result.kernels:
-        stream.writelines(f"{finding_line(each)} in {kernel.name}\n" for each in kernel.findings)
-    for note in result.notes:
-        stream.write(f"note: {note}\n")
-    stream.writelines(f"{line}\n" for line in unjudged_lines(result.unjudged))
-    for kernel in result.kernels if profile else ():
-        _write_profile(kernel, stream)
+    findings = [
+        f"{finding_line(each)} in {kernel.name}"
+        for kernel in result.kernels
+        for each in kernel.findings
+    ]
+    notes = paragraphs((*(f"note: {note}" for note in result.notes), *unjudged_lines(result)))
+    title = (Span(verdict(result), "strong"), Span(f"; {executed_line(result)}"))
+    profiles = (kernel_section(kernel, MAX_LINES) for kernel in result.kernels if profile)
+    return (Section((Code(tuple(findings)), *notes), title, is_subject=True), *profiles)
 
 
 def verdict(result: EmulationResult) -> str:
@@ -143,44 +157,44 @@ def _signal(status: int) -> str:
         return ""
 
 
-def unjudged_lines(checks: Sequence[UnjudgedCheck]) -> Iterator[str]:
+def unjudged_lines(result: EmulationResult) -> Iterator[str]:
     """How many checks could mean nothing, and where the first of them are."""
+    checks = result.unjudged
     if not checks:
         return
     total = sum(check.count for check in checks)
     yield f"{plural(total, 'check')} could not mean anything: values are not known here"
     for check in checks[:MAX_UNJUDGED]:
         times = f" ({check.count} times)" if check.count > 1 else ""
-        yield f"  {os.path.basename(check.file)}:{check.line}: {check.what}{times}"
+        yield f"{os.path.basename(check.file)}:{check.line}: {check.what}{times}"
     if len(checks) > MAX_UNJUDGED:
-        yield f"  {len(checks) - MAX_UNJUDGED} more"
+        yield f"{len(checks) - MAX_UNJUDGED} more"
 
 
-def write_code_json(result: CodeResult, stream: TextIO) -> None:
-    """Writes the result of launching assembly or a code object, as `schema_version` 1."""
+def code_fields(result: CodeResult) -> dict[str, Any]:
+    """The result of launching assembly or a code object as JSON values, `schema_version` 1."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "origin": "emulated",
         "kernels": [result.profile],
         "buffers": result.buffers,
     }
-    stream.write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode())
-    stream.write("\n")
+    return _plain(document)
 
 
-def write_code_text(result: CodeResult, stream: TextIO, *, profile: bool = False) -> None:
-    """Writes the same as text: the verdict, and what the kernel's buffers hold afterwards."""
+def code_document(result: CodeResult, *, profile: bool = False) -> Document:
+    """The same for people: the verdict, and what the kernel's buffers hold afterwards."""
     kernel = result.profile
-    stream.write(
-        f"{code_verdict(kernel)}; {kernel.name} on {kernel.arch}: {_workgroups((kernel,))} executed"
-        f" in {kernel.execute_seconds:.1f} s\n"
+    executed = f"{_workgroups((kernel,))} executed in {kernel.execute_seconds:.1f} s"
+    title = (
+        Span(code_verdict(kernel), "strong"),
+        Span(f"; {kernel.name} on {kernel.arch}: {executed}"),
     )
-    stream.writelines(f"{finding_line(each)}\n" for each in kernel.findings)
-    stream.writelines(f"{buffer_line(buffer)}\n" for buffer in result.buffers)
     note = left_out(line.file for line in kernel.lines if line.file)
-    stream.write(f"note: {printable_line(note)}\n" if note else "")
-    if profile:
-        _write_profile(kernel, stream)
+    lines = (*map(finding_line, kernel.findings), *map(buffer_line, result.buffers))
+    blocks = (Code(lines), *paragraphs((f"note: {note}" if note else "",)))
+    profiles = (kernel_section(kernel, MAX_LINES),) if profile else ()
+    return (Section(blocks, title, is_subject=True), *profiles)
 
 
 def code_verdict(kernel: EmulationProfile) -> str:
@@ -199,28 +213,20 @@ def buffer_line(buffer: BufferState) -> str:
     return f"{buffer.name}   {buffer.changed:,} elements changed; {values}{nan}"
 
 
-def _write_profile(kernel: EmulationProfile, stream: TextIO) -> None:
-    stream.write("\n")
-    stream.writelines(f"{text}\n" for text in kernel_lines(kernel, MAX_LINES))
-
-
-def kernel_lines(kernel: EmulationProfile, most_lines: int) -> Iterator[str]:
+def kernel_section(kernel: EmulationProfile, most_lines: int) -> Section:
     """The instructions executed in a kernel, by source line, and what its accesses cost."""
     total = kernel.executed["instructions"]
     classes = ", ".join(
         f"{name} {count:,}" for name, count in kernel.executed.items() if name != "instructions"
     )
-    yield _heading(kernel)
-    yield f"  {total:,} instructions executed: {classes}"
-    columns = [
-        Column("line", _line_number),
-        Column("executed", lambda count: f"{count.instructions:,}", right=True),
-        Column("share", lambda count: f"{100 * count.instructions / total:.1f} %", right=True),
-        Column("mostly", _main_classes),
-        Column("source", _source),
-    ]
-    texts = (
-        *rows_of(columns, kernel.lines[:most_lines]),
+    columns: Columns = (
+        ("line", lambda count: str(count.line) if count.line else "-"),
+        (Column("executed", right=True), lambda count: f"{count.instructions:,}"),
+        (Column("share", right=True), lambda count: f"{100 * count.instructions / total:.1f} %"),
+        (Column("mostly", shrinks=True), _main_classes),
+        (Column("source", shrinks=True), _source),
+    )
+    costs = (
         *_global_memory(kernel),
         *_bank_conflicts(kernel),
         *_traffic(kernel),
@@ -228,7 +234,12 @@ def kernel_lines(kernel: EmulationProfile, most_lines: int) -> Iterator[str]:
         *_divergence(kernel),
         *_imbalance(kernel),
     )
-    yield from (f"  {text}" for text in texts)
+    blocks = (
+        *paragraphs((f"{total:,} instructions executed: {classes}",)),
+        table(columns, kernel.lines[:most_lines]),
+        *paragraphs(costs),
+    )
+    return Section(blocks, (Span(kernel.name, "strong"), Span(_heading(kernel))), is_subject=True)
 
 
 def _heading(kernel: EmulationProfile) -> str:
@@ -237,13 +248,9 @@ def _heading(kernel: EmulationProfile) -> str:
         why = f"{plural(kernel.given_up, 'launch')} given up" if kernel.given_up else "a sample"
         part = f" of {kernel.grid_workgroups:,} ({why}: results are not real)"
     return (
-        f"{kernel.name} on {kernel.arch}   {plural(kernel.launches, 'launch')}, "
+        f" on {kernel.arch}   {plural(kernel.launches, 'launch')}, "
         f"{plural(kernel.workgroups, 'workgroup')}{part}, {plural(kernel.waves, 'wave')}"
     )
-
-
-def _line_number(count: LineCount) -> str:
-    return str(count.line) if count.line else "-"
 
 
 def _main_classes(count: LineCount) -> str:
@@ -274,7 +281,7 @@ def _global_memory(kernel: EmulationProfile) -> Iterator[str]:
     worst = max(accesses, key=_wasted_lines)
     if _wasted_lines(worst) > 0:
         yield (
-            f"  most wasted at {_place(worst)}: "
+            f"most wasted at {_place(worst)}: "
             f"{(worst.cache_lines or 0) / worst.waves:.1f} lines for each access of a wave, "
             f"{(worst.least_cache_lines or 0) / worst.waves:.1f} would do"
         )
@@ -293,7 +300,7 @@ def _bank_conflicts(kernel: EmulationProfile) -> Iterator[str]:
     worst = max(accesses, key=lambda access: access.conflict_cycles or 0)
     yield f"LDS bank conflicts: {total:,} cycles"
     yield (
-        f"  most at {_place(worst)}: {(worst.conflict_cycles or 0) / worst.waves:.1f} cycles "
+        f"most at {_place(worst)}: {(worst.conflict_cycles or 0) / worst.waves:.1f} cycles "
         "more for each access of a wave"
     )
 

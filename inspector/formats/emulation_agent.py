@@ -13,6 +13,7 @@ from ..explain.view import plural
 from ..pipeline.emulated_code import CodeResult
 from ..pipeline.emulation import EmulationResult, ScriptFailure
 from ..pipeline.emulation_profile import EmulationProfile
+from ..present import text
 from . import emulation
 from .agent import Budget, write_lines
 
@@ -33,16 +34,16 @@ def write(result: EmulationResult, stream: TextIO) -> None:
     lines += _failures(result.failures)
     lines += _findings(result.kernels)
     lines += [f"note {note}" for note in result.notes]
-    lines += emulation.unjudged_lines(result.unjudged)
-    for kernel in result.kernels:
-        lines += emulation.kernel_lines(kernel, _MOST_LINES)
+    lines += emulation.unjudged_lines(result)
+    sections = tuple(emulation.kernel_section(kernel, _MOST_LINES) for kernel in result.kernels)
+    lines += text.plain_lines(sections)
     write_lines(_within_budget(lines), stream)
 
 
 def write_code(result: CodeResult, stream: TextIO) -> None:
     """Writes the same of one launch of assembly or a code object, and its buffers."""
     lines = [emulation.code_verdict(result.profile), *_findings((result.profile,))]
-    lines += emulation.kernel_lines(result.profile, _MOST_LINES)
+    lines += text.plain_lines((emulation.kernel_section(result.profile, _MOST_LINES),))
     lines += [emulation.buffer_line(buffer) for buffer in result.buffers]
     write_lines(_within_budget(lines), stream)
 

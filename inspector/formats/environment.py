@@ -2,60 +2,68 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, TextIO
 
-from ..explain.table import Column, rows_of
+from msgspec import to_builtins
+
+from ..base.streams import dump_json
 from ..host.env.changing import ChangeResult
 from ..host.env.facts import MachineFact, MachineReport, Verdict
 from ..host.env.knobs import GROUP
 from ..host.env.settings import SettingChange, command
+from ..present.document import Column, Columns, Document, Listing, Section, paragraphs, table, words
 
 SCHEMA = 1
 UNKNOWN = "–"
-_WIDEST, _WIDEST_REMARK = 44, 100
-"""Characters of a value and a remark; JSON has them whole."""
 
 
-def write_check(report: MachineReport, stream: TextIO, every: bool) -> None:
+def check_document(report: MachineReport, every: bool) -> Document:
     """The facts by group, and what to do.
 
     Args:
         report: the facts.
-        stream: where to.
         every: variables that are not set and need not be as well.
     """
-    for group, facts in groupby(report.facts, key=lambda fact: fact.group):
-        listed = [f for f in facts if every or not _is_silent(f)]
-        if listed:
-            stream.write(f"{group}\n")
-            stream.writelines(f"  {line}\n" for line in rows_of(_COLUMNS, listed)[1:])
-            stream.write("\n")
+    columns: Columns = (
+        ("", lambda fact: fact.name),
+        (
+            Column("", shrinks=True),
+            lambda fact: UNKNOWN if fact.value is None else fact.value,
+        ),
+        ("", lambda fact: fact.verdict.value),
+        (Column("", shrinks=True), _remark),
+    )
+    sections = [
+        Section((table(columns, listed),), words(group, "strong"))
+        for group, facts in groupby(report.facts, key=lambda fact: fact.group)
+        if (listed := [fact for fact in facts if every or not _is_silent(fact)])
+    ]
     worth = report.worth_changing
-    if not worth:
-        stream.write("nothing is worth changing\n")
-        return
-    stream.write(f"{len(worth)} worth changing\n")
-    for fact in worth:
-        stream.write(f"  {fact.name}: {fact.advice}\n")
-        if fact.source:
-            stream.write(f"    {fact.source}\n")
-    if any(fact.settable for fact in worth):
-        stream.write("`kinspect env set` shows the changes, `kinspect env set --yes` makes them\n")
+    advice = Listing(
+        tuple(
+            line
+            for fact in worth
+            for line in (f"{fact.name}: {fact.advice}", f"  {fact.source}")
+            if line.strip()
+        )
+    )
+    count = f"{len(worth)} worth changing" if worth else "nothing is worth changing"
+    make = "`kinspect env set` shows the changes, `kinspect env set --yes` makes them"
+    hint = paragraphs((make,)) if any(fact.settable for fact in worth) else ()
+    return (*sections, Section((advice, *hint), words(count, "strong"), is_subject=True))
 
 
-def write_check_json(report: MachineReport, stream: TextIO) -> None:
-    """Writes all facts as JSON; an unknown value is null."""
-    value = {
+def check_fields(report: MachineReport) -> dict[str, Any]:
+    """All facts as JSON values; an unknown value is null."""
+    return {
         "schema": SCHEMA,
         "kind": "environment",
         "worth_changing": [f.name for f in report.worth_changing],
         "gpus": [{"node": g.node, "arch": g.arch, "name": g.name or None} for g in report.gpus],
         "facts": [_fact_value(f) for f in report.facts],
     }
-    _dump(value, stream)
 
 
 def write_plan(changes: Sequence[SettingChange], stream: TextIO) -> None:
@@ -81,19 +89,11 @@ def write_results(results: Sequence[ChangeResult], stream: TextIO, *, back: bool
 
 def write_results_json(results: Sequence[ChangeResult], stream: TextIO) -> None:
     """Writes the outcomes of changes, as JSON."""
-    value = {
-        "schema": SCHEMA,
-        "kind": "environment_changes",
-        "changes": [
-            {
-                **_change_value(result.change),
-                "outcome": result.outcome.value,
-                "said": result.next_step or None,
-            }
-            for result in results
-        ],
-    }
-    _dump(value, stream)
+    changes = [
+        {**to_builtins(each.change), "outcome": each.outcome.value, "said": each.next_step or None}
+        for each in results
+    ]
+    dump_json({"schema": SCHEMA, "kind": "environment_changes", "changes": changes}, stream)
 
 
 def shell_lines(changes: Sequence[SettingChange], *, back: bool) -> Iterator[str]:
@@ -110,18 +110,12 @@ def _is_silent(fact: MachineFact) -> bool:
     return fact.group == GROUP and fact.value is None and (offered or fine)
 
 
-def _short(text: str | None, width: int = _WIDEST) -> str:
-    if text is None:
-        return UNKNOWN
-    return text if len(text) <= width else f"{text[: width - 1]}…"
-
-
 def _remark(fact: MachineFact) -> str:
     if fact.verdict is Verdict.CHANGE:
         return f"should be {fact.expected}" if fact.expected else ""
     if fact.verdict is Verdict.GOOD:
         return ""
-    return _short(fact.advice, _WIDEST_REMARK)
+    return fact.advice
 
 
 def _value_text(value: str | None) -> str:
@@ -129,35 +123,5 @@ def _value_text(value: str | None) -> str:
 
 
 def _fact_value(fact: MachineFact) -> dict[str, Any]:
-    return {
-        "group": fact.group,
-        "name": fact.name,
-        "value": fact.value,
-        "expected": fact.expected or None,
-        "verdict": fact.verdict.value,
-        "advice": fact.advice or None,
-        "source": fact.source or None,
-        "settable": fact.settable,
-    }
-
-
-def _change_value(change: SettingChange) -> dict[str, str | None]:
-    return {
-        "name": change.name,
-        "target": change.target,
-        "before": change.before,
-        "after": change.after,
-    }
-
-
-def _dump(value: Any, stream: TextIO) -> None:
-    json.dump(value, stream, indent=1)
-    stream.write("\n")
-
-
-_COLUMNS = [
-    Column("", lambda fact: fact.name),
-    Column("", lambda fact: _short(fact.value)),
-    Column("", lambda fact: fact.verdict.value),
-    Column("", _remark),
-]
+    fields = to_builtins(fact)
+    return {**fields, **{name: fields[name] or None for name in ("expected", "advice", "source")}}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from msgspec import to_builtins
+
+from ..base.streams import dump_json
 from ..host.fault.values import CodeLine, FaultReport, Message, Stop, Suspect
 from ..model import SourceLoc
 
@@ -36,8 +38,7 @@ def write(report: FaultReport, stream: TextIO) -> None:
 
 def write_json(report: FaultReport, stream: TextIO) -> None:
     """The report as JSON; figures that are not known are null."""
-    json.dump(_value(report), stream, indent=1)
-    stream.write("\n")
+    dump_json(_value(report), stream)
 
 
 def _text(report: FaultReport) -> Iterator[str]:
@@ -169,7 +170,7 @@ def _value(report: FaultReport) -> dict[str, Any]:
         "schema": SCHEMA,
         "kind": "fault",
         "faulted": report.faulted,
-        "files": list(report.files),
+        "files": report.files,
         "command": list(report.command) or None,
         "exit_status": report.status,
         "kernel": report.kernel or None,
@@ -184,7 +185,7 @@ def _value(report: FaultReport) -> dict[str, Any]:
             for m in report.messages
         ],
         "stops": [_stop_value(stop) for stop in report.stops],
-        "notes": list(report.notes),
+        "notes": report.notes,
     }
 
 
@@ -192,10 +193,10 @@ def _stop_value(stop: Stop) -> dict[str, Any]:
     """Returns a stop as JSON values."""
     return {
         "pc": hex(stop.pc),
-        "reasons": list(stop.reasons),
+        "reasons": stop.reasons,
         "waves": len(stop.waves),
-        "wave_ids": list(stop.waves),
-        "kernels": list(stop.kernels),
+        "wave_ids": stop.waves,
+        "kernels": stop.kernels,
         "function": stop.function or None,
         "code_object": stop.uri,
         "offset": _hex(stop.offset),
@@ -205,16 +206,11 @@ def _stop_value(stop: Stop) -> dict[str, Any]:
         "exact": stop.culprit is not None,
         "context": [_line_value(line) for line in stop.context],
         "suspects": [
-            {
-                "code": _line_value(s.code),
-                "why": s.why,
-                "lanes": list(s.lanes),
-                "address": _hex(s.address),
-            }
+            {**to_builtins(s), "code": _line_value(s.code), "address": _hex(s.address)}
             for s in stop.suspects
         ],
-        "registers": dict(stop.registers),
-        "notes": list(stop.notes),
+        "registers": stop.registers,
+        "notes": stop.notes,
     }
 
 
@@ -225,19 +221,8 @@ def _line_value(line: CodeLine | None) -> dict[str, Any] | None:
         "address": hex(line.address),
         "isa_line": line.line,
         "text": line.text,
-        "source": _loc_value(line.loc),
+        "source": line.loc,
         "source_text": line.source or None,
-    }
-
-
-def _loc_value(loc: SourceLoc | None) -> dict[str, Any] | None:
-    if loc is None:
-        return None
-    return {
-        "file": loc.file,
-        "line": loc.line,
-        "column": loc.column,
-        "inlined_at": _loc_value(loc.inlined_at),
     }
 
 

@@ -14,8 +14,8 @@ from typing import TextIO
 from ..base.printable import one_line, printable_columns
 from ..base.streams import no_commands, underneath
 from ..lint.results import LintReport
-from . import lint_view as view
-from .lint_view import MergedFindings
+from ..present import lint_view as view
+from ..present.lint_view import MergedFindings
 from .repository import path_in_repository, repository_root
 
 MOST = 10

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from typing import Any, TextIO
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import to_builtins
 
 from ..bench.history.analyses import AnalysisRun, Sighting, value_of
 from ..bench.history.store import Run, StoredCase
-from ..explain.table import Column, rows_of
+from ..present.document import Column, Columns, Document, Section, table
 from .bench import micro
 
 SCHEMA_VERSION = 1
-MOST_TARGET = 48
-"""Characters of a run's targets that the list shows."""
 FIGURES = (
     ("VGPRs", "vgpr_count"),
     ("spills", "vgpr_spill_count"),
@@ -29,54 +28,43 @@ FIGURES = (
 """The figures of an analysed kernel that its table has, by heading."""
 
 
-def write_runs(runs: Sequence[Run | AnalysisRun], stream: TextIO) -> None:
-    """Writes a line per run."""
-    _table(_RUN_COLUMNS, runs, stream)
-
-
-def write_runs_json(runs: Sequence[Run | AnalysisRun], stream: TextIO) -> None:
-    """Writes the runs as JSON."""
-    _dump({"runs": [_run(run) for run in runs]}, stream)
-
-
-def write_cases(cases: Sequence[StoredCase], stream: TextIO) -> None:
-    """Writes the measured cases of one run, a line each."""
-    _table(_CASE_COLUMNS, cases, stream)
-
-
-def write_kernels(kernels: Sequence[Sighting], stream: TextIO) -> None:
-    """Writes the analysed kernels of one run, a line each."""
-    _table(_KERNEL_COLUMNS, kernels, stream)
-
-
-def write_run_json(
-    run: int, cases: Sequence[StoredCase], kernels: Sequence[Sighting], stream: TextIO
-) -> None:
-    """Writes one run as JSON: its number, and its cases or, of an analysis, its kernels."""
-    listed = (
-        {"cases": [_case(case) for case in cases]}
-        if cases
-        else {"kernels": [_kernel(kernel) for kernel in kernels]}
+def runs_document(runs: Sequence[Run | AnalysisRun]) -> Document:
+    """A line for each run."""
+    columns: Columns = (
+        (Column("run", right=True), lambda run: str(run.id)),
+        ("date", lambda run: run.date),
+        (
+            Column("kernel", shrinks=True),
+            lambda run: run.kernel if isinstance(run, Run) else run.target,
+        ),
+        (
+            Column("cases", right=True, rank=2),
+            lambda run: str(run.cases if isinstance(run, Run) else run.kernels),
+        ),
+        ("on", lambda run: run.device if isinstance(run, Run) else " ".join(run.archs)),
+        (Column("Triton", rank=1), lambda run: run.versions.get("triton") or ""),
+        ("what", lambda run: "bench" if isinstance(run, Run) else run.command),
+        (Column("", rank=3), _remark),
     )
-    _dump({"run": run, **listed}, stream)
+    return (Section((table(columns, runs),)),)
 
 
-def _table(columns: Sequence[Column], items: Sequence[Any], stream: TextIO) -> None:
-    stream.writelines(f"{line}\n" for line in rows_of(columns, items))
+def run_document(cases: Sequence[StoredCase], kernels: Sequence[Sighting]) -> Document:
+    """The measured cases of one run or, of an analysis, its kernels, a line each."""
+    return (Section((table(_CASE_COLUMNS, cases) if cases else table(_KERNEL_COLUMNS, kernels),)),)
 
 
-def _dump(data: dict[str, Any], stream: TextIO) -> None:
-    json.dump({"schema_version": SCHEMA_VERSION, **data}, stream, indent=2)
-    stream.write("\n")
+def runs_fields(runs: Sequence[Run | AnalysisRun]) -> dict[str, Any]:
+    """The runs as JSON values."""
+    return {"schema_version": SCHEMA_VERSION, "runs": [_run(run) for run in runs]}
 
 
-def _kernel_or_target(run: Run | AnalysisRun) -> str:
-    text = run.kernel if isinstance(run, Run) else run.target
-    return text if len(text) <= MOST_TARGET else f"{text[: MOST_TARGET - 1]}…"
-
-
-def _count(run: Run | AnalysisRun) -> str:
-    return str(run.cases if isinstance(run, Run) else run.kernels)
+def run_fields(
+    run: int, cases: Sequence[StoredCase], kernels: Sequence[Sighting]
+) -> dict[str, Any]:
+    """One run as JSON values: its number, and its cases or, of an analysis, its kernels."""
+    results = {"cases": cases} if cases else {"kernels": [_kernel(kernel) for kernel in kernels]}
+    return {"schema_version": SCHEMA_VERSION, "run": run, **results}
 
 
 def _remark(run: Run | AnalysisRun) -> str:
@@ -85,12 +73,12 @@ def _remark(run: Run | AnalysisRun) -> str:
     return run.label or ""
 
 
-def _figure_column(title: str, metric: str) -> Column:
-    return Column(title, lambda seen: _figure(value_of(seen.kernel, metric)), right=True)
+def _figure_of(metric: str) -> Callable[[Sighting], str]:
+    def text(seen: Sighting) -> str:
+        value = value_of(seen.kernel, metric)
+        return "" if value is None else f"{value:.0f}" if value == int(value) else f"{value:g}"
 
-
-def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.0f}" if value == int(value) else f"{value:g}"
+    return text
 
 
 def _rate(value: float | None) -> str:
@@ -98,89 +86,40 @@ def _rate(value: float | None) -> str:
 
 
 def _run(run: Run | AnalysisRun) -> dict[str, Any]:
-    """Returns a run of the list as JSON values."""
-    if isinstance(run, AnalysisRun):
-        return {
-            "run": run.id,
-            "kind": "analysis",
-            "date": run.date,
-            "label": run.label,
-            "command": run.command,
-            "target": run.target,
-            "versions": dict(run.versions),
-            "archs": list(run.archs),
-            "kernels": run.kernels,
-        }
-    return {
-        "run": run.id,
-        "kind": "bench",
-        "date": run.date,
-        "kernel": run.kernel,
-        "device": run.device,
-        "versions": dict(run.versions),
-        "mode": run.mode,
-        "cases": run.cases,
-    }
-
-
-def _case(case: StoredCase) -> dict[str, Any]:
-    """Returns a measured case as JSON values; times in µs."""
-    return {
-        "name": case.name,
-        "config": dict(case.config),
-        "clocks": dict(case.clocks),
-        "runs": case.runs,
-        "best_us": case.best_us,
-        "mean_us": case.mean_us,
-        "slowest_us": case.slowest_us,
-        "error_us": case.error_us,
-        "tflops": case.tflops,
-        "gib_per_s": case.gib_per_s,
-        "memory_share": case.memory_share,
-    }
+    fields = to_builtins(run)
+    kind = "bench" if isinstance(run, Run) else "analysis"
+    return {"run": fields.pop("id"), "kind": kind, **fields}
 
 
 def _kernel(sighting: Sighting) -> dict[str, Any]:
-    """Returns an analysed kernel as JSON values."""
-    kernel = sighting.kernel
-    return {
-        "kernel": kernel.kernel,
-        "id": kernel.identity,
-        "arch": kernel.arch,
-        "case": kernel.case,
-        "config": dict(kernel.config),
-        "figures": {
-            name: {"value": value, "unit": sighting.units.get(name, "")}
-            for name, value in kernel.figures.items()
-        },
-        "findings": None if kernel.findings is None else dict(kernel.findings),
+    fields = to_builtins(sighting.kernel)
+    figures = {
+        name: {"value": value, "unit": sighting.units.get(name, "")}
+        for name, value in sighting.kernel.figures.items()
     }
+    return {"id": fields.pop("identity"), **fields, "figures": figures}
 
 
-_RUN_COLUMNS = [
-    Column("run", lambda run: str(run.id), right=True),
-    Column("date", lambda run: run.date),
-    Column("kernel", _kernel_or_target),
-    Column("cases", _count, right=True),
-    Column("on", lambda run: run.device if isinstance(run, Run) else " ".join(run.archs)),
-    Column("Triton", lambda run: run.versions.get("triton") or ""),
-    Column("what", lambda run: "bench" if isinstance(run, Run) else run.command),
-    Column("", _remark),
-]
-_CASE_COLUMNS = [
-    Column("case", lambda case: case.name),
-    Column("best µs", lambda case: micro(case.best_us), right=True),
-    Column("mean µs", lambda case: micro(case.mean_us), right=True),
-    Column("slowest µs", lambda case: micro(case.slowest_us), right=True),
-    Column("runs", lambda case: str(case.runs), right=True),
-    Column("TFLOPS", lambda case: _rate(case.tflops), right=True),
-    Column("GiB/s", lambda case: _rate(case.gib_per_s), right=True),
-    Column("% of memory's peak", lambda case: _rate(case.memory_share), right=True),
-    Column("", lambda case: " ".join(f"{name}={value}" for name, value in case.config.items())),
-]
-_KERNEL_COLUMNS = [
-    Column("kernel", lambda seen: seen.kernel.kernel),
-    Column("case", lambda seen: seen.kernel.case or ""),
-    Column("arch", lambda seen: seen.kernel.arch or ""),
-    *(_figure_column(title, metric) for title, metric in FIGURES),
-]
+_CASE_COLUMNS: Columns = (
+    (Column("case", shrinks=True), lambda case: case.name),
+    (Column("best µs", right=True), lambda case: micro(case.best_us)),
+    (Column("mean µs", right=True), lambda case: micro(case.mean_us)),
+    (Column("slowest µs", right=True, rank=2), lambda case: micro(case.slowest_us)),
+    (Column("runs", right=True, rank=3), lambda case: str(case.runs)),
+    (Column("TFLOPS", right=True), lambda case: _rate(case.tflops)),
+    (Column("GiB/s", right=True), lambda case: _rate(case.gib_per_s)),
+    (Column("% of memory's peak", right=True, rank=1), lambda case: _rate(case.memory_share)),
+    (
+        Column("", rank=4),
+        lambda case: " ".join(f"{name}={value}" for name, value in case.config.items()),
+    ),
+)
+_KERNEL_COLUMNS: Columns = (
+    (Column("kernel", shrinks=True), lambda seen: seen.kernel.kernel),
+    (Column("case", shrinks=True), lambda seen: seen.kernel.case or ""),
+    ("arch", lambda seen: seen.kernel.arch or ""),
+    *(
+        (Column(title, right=True, rank=rank), _figure_of(metric))
+        for rank, (title, metric) in enumerate(FIGURES)
+    ),
+)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from typing import TextIO
 
 from ..explain.items import NamedItem
 from ..explain.view import plural
 from ..lint.rule import RuleText
 from ..model import Report
+from ..present import text
 from . import agent, item_text
 from .agent_calls import SHELL, AgentCalls
 
@@ -36,17 +36,10 @@ def write(
     if named.is_kernel:
         agent.write(Report("", {}, (named.kernel,), ()), stream, calls, whole=True)
         return
-    text = io.StringIO()
-    kernel = named.kernel
-    if named.loop is not None:
-        item_text.write_loop(named, named.loop, text, details=details, calls=calls)
-    elif named.access is not None:
-        item_text.write_access(named.access, kernel, text)
-    else:
-        item_text.write_findings(named.findings, rule, kernel, text)
+    document = item_text.document(named, rule, details=details, calls=calls)
     budget = agent.Budget()
     budget.left -= _LEFT_OUT
-    lines = text.getvalue().splitlines()
+    lines = list(text.plain_lines(document))
     fitting = 0
     while fitting < len(lines) and (details or budget.takes([lines[fitting]])):
         fitting += 1

@@ -1,21 +1,21 @@
-"""What an id names (`kinspect show ID`) for a terminal.
+"""What an id names (`kinspect show ID`) as a document.
 
 All but a loop in full: that has some 150 metrics, of which a few say what it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TextIO
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..base.printable import one_line
+from msgspec import Struct
+
 from ..explain import loop_view, view
 from ..explain.items import NamedItem
 from ..explain.trials_view import tried_lines
 from ..explain.view import plural
 from ..lint.rule import RuleText, show
 from ..model import Access, Finding, KernelReport, Location, LoopReport, MemoryOp, Metric
-from ..present.paper import Line, Paper, paper_for, print_wrapped
+from ..present.document import Document, Section, paragraphs, words
 from .agent_calls import SHELL, AgentCalls
 
 _INDENT = "  "
@@ -25,74 +25,63 @@ _FIRST = ("bound.", "cycles.", "count.", "lds.", "cache.", "live.", "matrix.", "
 """Beginnings of names of a loop's metrics, what matters most first; others come after these."""
 
 
-def write_findings(
-    findings: Sequence[Finding],
-    rule: RuleText | None,
-    kernel: KernelReport,
-    stream: TextIO,
-    *,
-    color: bool | None = None,
-) -> None:
-    """Writes findings of one fingerprint: message, figures, places, why, cure and references."""
-    paper = paper_for(stream, color)
-    for finding in findings:
-        name = f" {rule.name}" if rule is not None else ""
-        heading = f"{finding.fingerprint}  {finding.severity}  {finding.rule}{name}"
-        paper.print(Line(f"finding {heading}", "bold"))
-        _kernel_line(paper, kernel)
-        _paragraph(paper, "", finding.message)
-        _paragraph(paper, "confidence: ", finding.confidence)
-        if finding.saves_percent is not None:
-            _paragraph(paper, "saves: ", f"{finding.saves_percent:g} % of the launch")
-        for metric, value in finding.evidence.items():
-            _paragraph(paper, f"{metric} = ", show(value))
-        for location in finding.locations:
-            _paragraph(paper, "at ", _place(location))
-        _paragraph(paper, "fix: ", finding.advice)
-        for line in tried_lines(finding):
-            _paragraph(paper, "", line)
-    if rule is not None:
-        _paragraph(paper, "why: ", rule.explain)
-        for reference in rule.references:
-            _paragraph(paper, "see ", f"{reference.title}: {reference.url}")
-
-
-def write_loop(
-    named: NamedItem,
-    loop: LoopReport,
-    stream: TextIO,
-    *,
-    details: bool = False,
-    calls: AgentCalls = SHELL,
-    color: bool | None = None,
-) -> None:
-    """Writes a loop's place and its metrics; zeros, of which most are, are left out.
+def document(
+    named: NamedItem, rule: RuleText | None, *, details: bool = False, calls: AgentCalls = SHELL
+) -> Document:
+    """A loop, an access, or findings of one fingerprint.
 
     Args:
-        named: the loop's id, and its kernel.
-        loop: that is named.
-        stream: where to.
-        details: writes all metrics; else the single figures that matter, and how to get the rest.
+        named: what an id names.
+        rule: of the findings; None where it is not at hand, or something else is named.
+        details: all metrics of a loop; else those that matter, and how to get the rest.
         calls: names what prints the rest.
-        color: whether to; None where the stream decides.
     """
+    if named.loop is not None:
+        return (_loop(named, named.loop, details, calls),)
+    if named.access is not None:
+        return (_memory_access(named.access, named.kernel),)
+    return tuple(_findings(named.findings, rule, named.kernel))
+
+
+def _findings(
+    findings: Sequence[Finding], rule: RuleText | None, kernel: KernelReport
+) -> Iterator[Section]:
+    """Message, figures, places, why, cure and references."""
+    name = f" {rule.name}" if rule is not None else ""
+    for finding in findings:
+        saved = finding.saves_percent
+        lines = (
+            _of_kernel(kernel),
+            finding.message,
+            f"confidence: {finding.confidence}",
+            f"saves: {saved:g} % of the launch" if saved is not None else "",
+            *(f"{metric} = {show(value)}" for metric, value in finding.evidence.items()),
+            *(f"at {_place(location)}" for location in finding.locations),
+            f"fix: {finding.advice}" if finding.advice else "",
+            *tried_lines(finding),
+        )
+        heading = f"{finding.fingerprint}  {finding.severity}  {finding.rule}{name}"
+        yield _section(f"finding {heading}", lines)
+    if rule is not None:
+        why = f"why: {rule.explain}" if rule.explain else ""
+        see = (f"see {reference.title}: {reference.url}" for reference in rule.references)
+        yield Section(paragraphs((why, *see)))
+
+
+def _loop(named: NamedItem, loop: LoopReport, details: bool, calls: AgentCalls) -> Section:
+    """A loop's place and its metrics; zeros, of which most are, are left out."""
     kernel = named.kernel
-    paper = paper_for(stream, color)
     main = ", the main one" if loop.id == kernel.main_loop else ""
     hot = "hot loop" if loop.hot else "loop"
-    paper.print(Line(f"{hot} {loop.id}{main}: {loop_view.loop_title(loop)}", "bold"))
-    _kernel_line(paper, kernel)
     metrics = [metric for metric in loop.metrics.values() if metric.value != 0]
     shown = metrics if details else _first_figures(metrics)
-    for metric in shown:
-        _paragraph(paper, f"{metric.name} = ", _figure(metric))
-    left = len(metrics) - len(shown)
-    if left:
-        _paragraph(paper, f"{plural(left, 'more metric')}: ", calls.rest_of(named.id))
+    lines = [_of_kernel(kernel), *(f"{metric.name} = {_figure(metric)}" for metric in shown)]
+    if left := len(metrics) - len(shown):
+        lines.append(f"{plural(left, 'more metric')}: {calls.rest_of(named.id)}")
     if not details and loop.lines:
         first, last = loop.lines[0][0], loop.lines[-1][1]
-        code = calls.code_of_part(named.id, named.kernel_id, first, last)
-        _paragraph(paper, "code: ", code)
+        lines.append(f"code: {calls.code_of_part(named.id, named.kernel_id, first, last)}")
+    return _section(f"{hot} {loop.id}{main}: {loop_view.loop_title(loop)}", lines)
 
 
 def _first_figures(metrics: Sequence[Metric]) -> list[Metric]:
@@ -117,48 +106,46 @@ def _figure(metric: Metric) -> str:
     return f"{show(metric.value)} {metric.unit}".rstrip()
 
 
-def write_access(
-    op: MemoryOp, kernel: KernelReport, stream: TextIO, *, color: bool | None = None
-) -> None:
-    """Writes what is known of a memory access, and of the TTGIR that it stems from."""
-    paper = paper_for(stream, color)
+def _memory_access(op: MemoryOp, kernel: KernelReport) -> Section:
+    """What is known of a memory access, and of the TTGIR that it stems from."""
     width = f"  {op.bits} bits a lane" if op.bits is not None else ""
     heading = f"access {op.mnemonic}  ISA {op.line}  {view.place(op.source)}{width}"
-    paper.print(Line(heading.rstrip(), "bold"))
-    _kernel_line(paper, kernel)
-    if op.loop is not None:
-        _paragraph(paper, "loop: ", op.loop)
-    _paragraph(paper, "", op.note)
+    lines = [_of_kernel(kernel), f"loop: {op.loop}" if op.loop is not None else "", op.note]
     if op.use is not None:
         names = ("lanes", "cycles", "cycles_ideal", "conflicts", "lines", "lines_ideal", "bytes")
-        for name in (*names, "waste", "addresses", "origin"):
-            value = getattr(op.use, name)
-            if value is not None:
-                _paragraph(paper, f"{name} = ", view.show(value))
-        _paragraph(paper, "not known: ", op.use.unknown)
+        lines += _known(op.use, (*names, "waste", "addresses", "origin"))
+        lines.append(f"not known: {op.use.unknown}" if op.use.unknown else "")
     for access in kernel.accesses:
         if op.line in access.lines:
-            _access(paper, access)
+            lines += _access(access)
+    return _section(heading.rstrip(), lines)
 
 
-def _access(paper: Paper, access: Access) -> None:
+def _known(value: Struct, names: Sequence[str]) -> Iterator[str]:
+    """The fields that are not None."""
+    told = ((name, getattr(value, name)) for name in names)
+    return (f"{name} = {view.show(figure)}" for name, figure in told if figure is not None)
+
+
+def _access(access: Access) -> Iterator[str]:
     shape = "×".join(map(str, access.shape))
-    tile = f"{access.op} of {shape} {access.dtype} in {access.layout}"
-    _paragraph(paper, f"TTGIR {access.line}: ", tile)
-    for name in ("bits", "widest", "per_thread", "contiguity", "divisibility", "mask"):
-        value = getattr(access, name)
-        if value is not None:
-            _paragraph(paper, f"{name} = ", str(value))
-    _paragraph(paper, "limited by ", access.limited_by or "")
-    _paragraph(paper, "", access.reason)
-    _paragraph(paper, "fix: ", access.fix)
+    yield f"TTGIR {access.line}: {access.op} of {shape} {access.dtype} in {access.layout}"
+    names = ("bits", "widest", "per_thread", "contiguity", "divisibility", "mask")
+    yield from _known(access, names)
+    yield f"limited by {access.limited_by}" if access.limited_by else ""
+    yield access.reason
+    yield f"fix: {access.fix}" if access.fix else ""
 
 
-def _kernel_line(paper: Paper, kernel: KernelReport) -> None:
+def _section(title: str, lines: Iterable[str]) -> Section:
+    return Section(paragraphs(lines), words(title, "strong"), is_subject=True)
+
+
+def _of_kernel(kernel: KernelReport) -> str:
     configuration = view.configuration(kernel)
     place = view.place(kernel.source)
     parts = (f"in {kernel.name}", kernel.arch or "unknown target", place, configuration)
-    _paragraph(paper, "", "  ".join(filter(None, parts)))
+    return "  ".join(filter(None, parts))
 
 
 def _place(location: Location) -> str:
@@ -167,9 +154,3 @@ def _place(location: Location) -> str:
     file = f"{location.file}:" if location.file and location.kind == "source" else ""
     place = f"{kind} {file}{location.line or ''}".strip()
     return f"{place}  {location.text.strip()}"
-
-
-def _paragraph(paper: Paper, head: str, text: str) -> None:
-    if text:
-        line = Line(f"{_INDENT}{head}{one_line(text)}")
-        print_wrapped(paper, line, _INDENT * 2)

@@ -20,7 +20,7 @@ from ..base.printable import one_line, printable_columns
 from ..lint.ranking import SEVERITIES
 from ..lint.results import CheckedKernel, LintReport
 from ..model import ErrorRecord, Finding
-from . import lint_view as view
+from ..present import lint_view as view
 
 _UNKNOWN_FILE = "(no file)"
 _WHOLE_FILE = "(whole file)"

@@ -1,17 +1,27 @@
-"""Writes the list of kernel files, or one of them, as text and as JSON."""
+"""The list of kernel files, or one of them, as documents and as JSON."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from ..bench.suite.catalogue import KernelFile
 from ..bench.suite.checks import Description
-from ..explain.table import Column, rows_of
+from ..present.document import (
+    Code,
+    Column,
+    Columns,
+    Document,
+    Figure,
+    Figures,
+    Section,
+    Span,
+    table,
+    words,
+)
 
 FIGURES = ("name", "atol", "rtol", "slow", "needs")
 """Keys of a case that are not part of its shape."""
@@ -26,51 +36,57 @@ class KernelEntry(Struct, frozen=True):
     bench: int | None
 
 
-def write_list(entries: Sequence[KernelEntry], stream: TextIO) -> None:
-    """Writes one line per kernel."""
-    stream.writelines(f"{line}\n" for line in rows_of(COLUMNS, entries))
+def list_document(entries: Sequence[KernelEntry]) -> Document:
+    """A line for each kernel."""
+    columns: Columns = (
+        ("kernel", lambda entry: entry.kernel.name),
+        (Column("cases", right=True, rank=1), lambda entry: _counted(entry.cases)),
+        (Column("shapes", right=True, rank=2), lambda entry: _counted(entry.bench)),
+        (Column("what it is", shrinks=True), lambda entry: entry.kernel.summary),
+        (Column("answers to", shrinks=True, rank=3), lambda entry: entry.kernel.answers_to),
+    )
+    return (Section((table(columns, entries),)),)
 
 
-def write_list_json(entries: Sequence[KernelEntry], stream: TextIO) -> None:
-    """Writes the list of kernels as JSON."""
+def list_fields(entries: Sequence[KernelEntry]) -> dict[str, Any]:
+    """The list of kernels as JSON values."""
     kernels = [
         {**_head(entry.kernel), "cases": entry.cases, "bench_shapes": entry.bench}
         for entry in entries
     ]
-    _dump({"kernels": kernels}, stream)
+    return {"kernels": kernels}
 
 
-def write_one(kernel: KernelFile, description: Description | None, stream: TextIO) -> None:
-    """Writes a kernel's docstring, cases, benchmark shapes and tuning space."""
-    stream.write(f"{kernel.name}   {kernel.path}\n\n{kernel.docstring}\n")
+def document(kernel: KernelFile, description: Description | None) -> Document:
+    """A kernel's docstring, cases, benchmark shapes, tuning space and compile cases."""
+    title = (Span(kernel.name, "strong"), Span(f"  {kernel.path}"))
+    head = Section((Code(tuple(kernel.docstring.splitlines())),), title, is_subject=True)
     if description is None:
-        return
-    for title, table in (("Cases", description.cases), ("Benchmark shapes", description.bench)):
-        if table:
-            stream.write(f"\n{title} ({len(table)})\n")
-            stream.writelines(f"  {line}\n" for line in rows_of(_columns(table), table))
-    if description.tuning:
-        points = math.prod(map(len, description.tuning.values()))
-        stream.write(f"\nTuning space ({points} configurations)\n")
-        width = max(map(len, description.tuning))
-        for name, values in description.tuning.items():
-            stream.write(f"  {name:<{width}}  {', '.join(map(str, values))}\n")
-    if description.compiled:
-        stream.write(f"\nCompile cases ({len(description.compiled)})\n")
-        stream.writelines(f"  {line}\n" for line in rows_of(COMPILED, description.compiled))
+        return (head,)
+    points = math.prod(map(len, description.tuning.values()))
+    tuning = tuple(
+        Figure(name, words(", ".join(map(str, values))))
+        for name, values in description.tuning.items()
+    )
+    parts = (
+        (f"cases ({len(description.cases)})", table(_CASES, description.cases)),
+        (f"benchmark shapes ({len(description.bench)})", table(_CASES, description.bench)),
+        (f"tuning space ({points} configurations)", Figures(tuning)),
+        (f"compile cases ({len(description.compiled)})", table(_COMPILED, description.compiled)),
+    )
+    return (
+        head,
+        *(Section((block,), words(title, "strong")) for title, block in parts if block.rows),
+    )
 
 
-def write_one_json(kernel: KernelFile, description: Description | None, stream: TextIO) -> None:
-    """Writes what is known of a kernel as JSON; tables that are not known are null."""
+def fields(kernel: KernelFile, description: Description | None) -> dict[str, Any]:
+    """What is known of a kernel as JSON values; tables that are not known are null."""
     facts: dict[str, Any] = dict.fromkeys(("cases", "bench", "tuning", "compile_cases"))
     if description is not None:
-        facts = {
-            "cases": list(description.cases),
-            "bench": list(description.bench),
-            "tuning": dict(description.tuning),
-            "compile_cases": list(description.compiled),
-        }
-    _dump({**_head(kernel), "docstring": kernel.docstring, **facts}, stream)
+        facts = to_builtins(description)
+        facts["compile_cases"] = facts.pop("compiled")
+    return {**_head(kernel), "docstring": kernel.docstring, **facts}
 
 
 def _head(kernel: KernelFile) -> dict[str, Any]:
@@ -80,22 +96,6 @@ def _head(kernel: KernelFile) -> dict[str, Any]:
         "answers_to": kernel.answers_to or None,
         "file": str(kernel.path),
     }
-
-
-def _dump(value: Mapping[str, Any], stream: TextIO) -> None:
-    json.dump(value, stream, indent=1, default=str)
-    stream.write("\n")
-
-
-def _columns(table: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """The columns of a table of cases: name, shape, tolerances and remarks."""
-    return [
-        Column("name", lambda case: str(case["name"])),
-        Column("shape", _shape),
-        Column("atol", lambda case: _number(case.get("atol")), right=True),
-        Column("rtol", lambda case: _number(case.get("rtol")), right=True),
-        Column("", lambda case: _remark(case)),
-    ]
 
 
 def _shape(entry: Mapping[str, Any]) -> str:
@@ -125,15 +125,15 @@ def _counted(number: int | None) -> str:
     return UNKNOWN if number is None else str(number)
 
 
-COLUMNS = [
-    Column("kernel", lambda entry: entry.kernel.name),
-    Column("cases", lambda entry: _counted(entry.cases), right=True),
-    Column("shapes", lambda entry: _counted(entry.bench), right=True),
-    Column("what it is", lambda entry: entry.kernel.summary),
-    Column("answers to", lambda entry: entry.kernel.answers_to),
-]
-COMPILED = [
-    Column("name", lambda case: str(case["name"])),
-    Column("kernel", lambda case: str(case["kernel"])),
-    Column("archs", lambda case: ", ".join(case["archs"] or ("all",))),
-]
+_CASES: Columns = (
+    ("name", lambda case: str(case["name"])),
+    ("shape", _shape),
+    (Column("atol", right=True), lambda case: _number(case.get("atol"))),
+    (Column("rtol", right=True), lambda case: _number(case.get("rtol"))),
+    ("", _remark),
+)
+_COMPILED: Columns = (
+    ("name", lambda case: str(case["name"])),
+    ("kernel", lambda case: str(case["kernel"])),
+    ("archs", lambda case: ", ".join(case["archs"] or ("all",))),
+)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from ..base.streams import dump_json
 from ..explain.layout_values import LayoutDrawing
 from ..explain.lds_picture import LdsPicture
 from ..explain.register_picture import RegisterPicture
@@ -21,8 +21,7 @@ def write(drawn: Sequence[LayoutDrawing], title: str, stream: TextIO) -> None:
         stream: where to.
     """
     data = {"schema_version": 1, "kernel": title, "values": [_entry(item) for item in drawn]}
-    json.dump(data, stream, indent=1)
-    stream.write("\n")
+    dump_json(data, stream)
 
 
 def _entry(item: LayoutDrawing) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from typing import TextIO
 from ..explain import ids, view
 from ..lint.ranking import SEVERITIES
 from ..lint.results import CheckedKernel, LintReport
-from . import lint_view
+from ..present import lint_view
+from ..present.lint_view import MergedFindings
 from .agent import MOST_SUMMARISED, Budget, finding_blocks, remarks, severities, write_lines
 from .agent_calls import SHELL, AgentCalls, AgentSubject
-from .lint_view import MergedFindings
 
 
 def write(report: LintReport, stream: TextIO, calls: AgentCalls = SHELL) -> None:

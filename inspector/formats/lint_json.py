@@ -5,12 +5,12 @@ Nothing is merged or left out: whatever the report holds is in it.
 
 from __future__ import annotations
 
-import json
 from typing import Any, TextIO
 
+from ..base.streams import dump_json
 from ..lint.ranking import SEVERITIES
 from ..lint.results import CheckedKernel, LintReport, Suppressed, Suppression
-from ..lint.rule import Rule
+from ..lint.rule import RuleText
 from ..report.json_write import error_fields, finding_fields, plain
 
 SCHEMA_VERSION = 1
@@ -18,8 +18,7 @@ SCHEMA_VERSION = 1
 
 def write(report: LintReport, stream: TextIO) -> None:
     """Writes the document, and a line end."""
-    json.dump(to_dict(report), stream, indent=2)
-    stream.write("\n")
+    dump_json(to_dict(report), stream)
 
 
 def to_dict(report: LintReport) -> dict[str, Any]:
@@ -40,10 +39,10 @@ def to_dict(report: LintReport) -> dict[str, Any]:
             "suppressed": sum(len(k.suppressed) for k in report.kernels),
             "errors": len(report.errors),
         },
-        "rules": [_rule(rule) for rule in report.rules.values()],
+        "rules": [rule_fields(rule.text) for rule in report.rules.values()],
         "kernels": [_kernel(kernel) for kernel in report.kernels],
         "errors": [error_fields(error) for error in report.errors],
-        "unused_suppressions": [suppression_fields(s) for s in report.unused],
+        "unused_suppressions": [plain(s) for s in report.unused],
         "baseline": (
             None
             if report.baseline is None
@@ -53,29 +52,11 @@ def to_dict(report: LintReport) -> dict[str, Any]:
     }
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
-    """Returns the JSON fields of a rule."""
-    text = rule.text
-    return {
-        "id": text.id,
-        "name": text.name,
-        "cause": text.cause,
-        "severity": text.severity,
-        "confidence": text.confidence,
-        "status": text.status,
-        "scope": text.scope,
-        "cured_together": text.cured_together,
-        "when": text.when,
-        "require": text.require,
-        "message": text.message,
-        "explain": text.explain,
-        "fix": text.fix,
-        "fix_tried": plain(text.tried),
-        "removes": plain(text.removes),
-        "prevents_launch": text.prevents_launch,
-        "tags": list(text.tags),
-        "references": [{"title": r.title, "url": r.url} for r in text.references],
-    }
+def rule_fields(rule: RuleText) -> dict[str, Any]:
+    """A rule: its keys as in a pack, but `tried`, which is `fix_tried`."""
+    fields: dict[str, Any] = plain(rule)
+    tried = fields.pop("tried")
+    return {**fields, "fix_tried": tried}
 
 
 def _kernel(kernel: CheckedKernel) -> dict[str, Any]:
@@ -99,21 +80,9 @@ def _kernel(kernel: CheckedKernel) -> dict[str, Any]:
 
 def _suppressed(suppressed: Suppressed) -> dict[str, Any]:
     by = suppressed.by
-    comment = suppression_fields(by) if isinstance(by, Suppression) else None
+    comment = plain(by) if isinstance(by, Suppression) else None
     return {
         "finding": finding_fields(suppressed.finding),
         "comment": comment,
         "setting": by if isinstance(by, str) else None,
-    }
-
-
-def suppression_fields(suppression: Suppression) -> dict[str, Any]:
-    """A suppressing comment: its place and the rules that it suppresses."""
-    return {
-        "file": suppression.file,
-        "line": suppression.line,
-        "rules": list(suppression.rules),
-        "scope": suppression.scope,
-        "reason": suppression.reason,
-        "note": suppression.note,
     }

@@ -1,17 +1,26 @@
-"""The history of a thing through the passes, and LLVM's passes, as text and as JSON."""
+"""The history of a thing through the passes, and LLVM's passes, as documents and as JSON."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TextIO
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import to_builtins
 
 from ..compare.pass_costs import PassCost
 from ..compare.passhistory import History, PassFigures, StateFigures
 from ..compile.llvm_passes import MachinePass, PassTime
-from ..explain.table import Column, rows_of
+from ..present.document import (
+    Code,
+    Column,
+    Columns,
+    Document,
+    Section,
+    Span,
+    paragraphs,
+    table,
+    words,
+)
 
 WIDEST = 150
 """Columns of an operation before it is cut."""
@@ -28,39 +37,24 @@ _FIGURES = (
 )
 
 
-def write_history(history: History, form: str, stream: TextIO) -> None:
-    """Writes what each pass did to the thing, then the passes that changed the figures."""
-    if form == "json":
-        json.dump(to_builtins(history), stream, indent=1)
-        stream.write("\n")
-        return
-    for line in _history(history):
-        stream.write(line + "\n")
-
-
-def _history(history: History) -> Iterator[str]:
-    yield f"{history.thing}: {history.at_start} operations before the first pass"
+def history_document(history: History) -> Document:
+    """What each pass did to the thing, then the passes that changed the figures."""
+    lines = []
     for event in history.events:
-        yield (
-            f"  {event.index:>3}  {event.stage}  {event.name}: {event.deed},"
-            f" {event.before} -> {event.after}"
-        )
+        deed = f"{event.name}: {event.deed}, {event.before} -> {event.after}"
+        lines.append(f"{event.index:>3}  {event.stage}  {deed}")
         for sign, forms in (("-", event.gone), ("+", event.new)):
-            for form in forms:
-                yield f"         {sign} {_cut(form)}"
-    if history.unread:
-        yield f"  {history.unread} states could not be parsed"
-    if history.figures:
-        yield ""
-        yield from rows_of(
-            [
-                Column("#", lambda item: str(item.index), right=True),
-                Column("stage", lambda item: item.stage),
-                Column("pass", lambda item: item.name),
-                *(Column(title, _Change(name), right=True) for title, name in _FIGURES),
-            ],
-            history.figures,
-        )
+            lines += [f"       {sign} {form}"[:WIDEST] for form in forms]
+    title = (Span(history.thing, "strong"), Span(f": {history.at_start} operations at first"))
+    unread = f"{history.unread} states could not be parsed" if history.unread else ""
+    columns: Columns = (
+        (Column("#", right=True), lambda item: str(item.index)),
+        ("stage", lambda item: item.stage),
+        ("pass", lambda item: item.name),
+        *((Column(title, right=True), _Change(name)) for title, name in _FIGURES),
+    )
+    figures = (Section((table(columns, history.figures),)),) if history.figures else ()
+    return (Section((Code(tuple(lines)), *paragraphs((unread,))), title, is_subject=True), *figures)
 
 
 class _Change:
@@ -78,87 +72,62 @@ class _Change:
         return "?" if value is None else str(value)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= WIDEST else text[: WIDEST - 3] + "..."
+def llvm_document(passes: Sequence[MachinePass], times: Sequence[PassTime]) -> Document:
+    """The passes of LLVM's code generator that changed something, and the longest passes."""
+    changed = [item for item in passes if item.changed is not False]
+    return (Section((table(_LLVM, changed),)), Section((table(_TIMES, times[:LONGEST]),)))
 
 
-def write_llvm(
-    passes: Sequence[MachinePass], times: Sequence[PassTime], form: str, stream: TextIO
-) -> None:
-    """Writes the passes of LLVM's code generator that changed something, and the longest passes."""
-    if form == "json":
-        document = {"passes": to_builtins(list(passes)), "times": to_builtins(list(times))}
-        json.dump(document, stream, indent=1)
-        stream.write("\n")
-        return
-    for line in rows_of(_LLVM, [item for item in passes if item.changed is not False]):
-        stream.write(line + "\n")
-    stream.write("\n")
-    for line in rows_of(_TIMES, times[:LONGEST]):
-        stream.write(line + "\n")
-
-
-def write_costs(
-    stages: Mapping[str, float], costs: Sequence[PassCost], form: str, stream: TextIO
-) -> None:
-    """Writes the CPU time of each stage, and the passes that take longest with their inputs.
+def costs_document(stages: Mapping[str, float], costs: Sequence[PassCost]) -> Document:
+    """The CPU time of each stage, and the passes that take longest, with their inputs.
 
     Args:
         stages: stage -> CPU seconds.
         costs: of all passes, the longest first.
-        form: `text` or `json`.
-        stream: where to.
     """
-    if form == "json":
-        passes = [
-            {**to_builtins(cost), "microseconds_each": cost.microseconds_each} for cost in costs
-        ]
-        json.dump({"stages": dict(stages), "passes": passes}, stream, indent=1)
-        stream.write("\n")
-        return
-    total = sum(stages.values())
     parts = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items())
-    stream.write(f"CPU time {total:.2f} s: {parts}\n\n")
-    for line in rows_of(_COSTS, costs[:MOST_COSTS]):
-        stream.write(line + "\n")
+    title = f"CPU time {sum(stages.values()):.2f} s: {parts}"
+    return (
+        Section((), words(title), is_subject=True),
+        Section((table((*_TIMES, *_INPUTS), costs[:MOST_COSTS]),)),
+    )
 
 
-_COSTS = [
-    Column("longest passes", lambda item: item.name),
-    Column("in", lambda item: "LLVM" if item.level == "llvm" else "MLIR"),
-    Column("seconds", lambda item: f"{item.seconds:.3f}", right=True),
-    Column("share", lambda item: f"{item.share:.0%}", right=True),
-    Column("runs", lambda item: "" if item.runs is None else str(item.runs), right=True),
-    Column(
-        "operations",
-        lambda item: "" if item.operations is None else f"{item.operations:,}",
-        right=True,
-    ),
-    Column(
-        "µs each",
+def costs_fields(stages: Mapping[str, float], costs: Sequence[PassCost]) -> dict[str, Any]:
+    """The same as JSON values, of all passes."""
+    passes = [{**to_builtins(cost), "microseconds_each": cost.microseconds_each} for cost in costs]
+    return {"stages": stages, "passes": passes}
+
+
+_TIMES: Columns = (
+    ("longest passes", lambda item: item.name),
+    ("in", lambda item: "LLVM" if item.level == "llvm" else "MLIR"),
+    (Column("seconds", right=True), lambda item: f"{item.seconds:.3f}"),
+    (Column("share", right=True), lambda item: f"{item.share:.0%}"),
+)
+_INPUTS: Columns = (
+    (Column("runs", right=True, rank=1), lambda item: _count(item.runs)),
+    (Column("operations", right=True), lambda item: _count(item.operations)),
+    (
+        Column("µs each", right=True),
         lambda item: "" if item.microseconds_each is None else f"{item.microseconds_each:.1f}",
-        right=True,
     ),
-    Column(
-        "most of its input",
+    (
+        Column("most of its input", shrinks=True),
         lambda item: ", ".join(f"{number:,} × {name}" for name, number in item.kinds.items()),
     ),
-]
-_LLVM = [
-    Column("#", lambda item: str(item.index), right=True),
-    Column("pass", lambda item: item.cli),
-    Column("instructions", lambda item: str(item.instructions), right=True),
-    Column(
-        "live VGPRs", lambda item: "" if item.pressure is None else str(item.pressure), right=True
-    ),
-    Column("VGPRs", lambda item: str(item.vgprs), right=True),
-    Column("AGPRs", lambda item: str(item.agprs), right=True),
-    Column("spill stores", lambda item: str(item.spill_stores), right=True),
-    Column("reloads", lambda item: str(item.spill_reloads), right=True),
-]
-_TIMES = [
-    Column("longest passes", lambda item: item.name),
-    Column("in", lambda item: "LLVM" if item.level == "llvm" else "MLIR"),
-    Column("seconds", lambda item: f"{item.seconds:.3f}", right=True),
-    Column("share", lambda item: f"{item.share:.0%}", right=True),
-]
+)
+_LLVM: Columns = (
+    (Column("#", right=True), lambda item: str(item.index)),
+    ("pass", lambda item: item.cli),
+    (Column("instructions", right=True, rank=1), lambda item: str(item.instructions)),
+    (Column("live VGPRs", right=True), lambda item: _count(item.pressure)),
+    (Column("VGPRs", right=True), lambda item: str(item.vgprs)),
+    (Column("AGPRs", right=True), lambda item: str(item.agprs)),
+    (Column("spill stores", right=True), lambda item: str(item.spill_stores)),
+    (Column("reloads", right=True), lambda item: str(item.spill_reloads)),
+)
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, TextIO
 
 from msgspec import to_builtins
 
+from ..base.streams import dump_json
 from ..base.version import VERSION
 from ..explain import profile_view
 from ..model.recording import KernelProfile, Part, Profile, Recording, Samples, Spread
@@ -21,8 +21,7 @@ _DERIVED = frozenset(("profiler", "repeats_run"))
 
 def write(profile: Profile, stream: TextIO) -> None:
     """Writes the profile as one indented JSON document."""
-    json.dump(to_dict(profile), stream, indent=1, ensure_ascii=False)
-    stream.write("\n")
+    dump_json(to_dict(profile), stream)
 
 
 def to_dict(profile: Profile) -> dict[str, Any]:

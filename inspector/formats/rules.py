@@ -1,23 +1,36 @@
-"""Writes rules as text, Markdown and JSON: a list, a rule in full, and the faults of packs."""
+"""Rules as documents and as JSON: a list, a rule in full, and the faults of packs."""
 
 from __future__ import annotations
 
-import json
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TextIO
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
-from ..explain.table import Column, rows_of
+from ..base.streams import dump_json
 from ..explain.view import plural
 from ..lint.catalogue import Catalogue
 from ..lint.document import Fault
 from ..lint.rule import Pack, Rule, RuleText
-from ..present.markdown import address, code, inline, table
+from ..present.document import (
+    Column,
+    Columns,
+    Document,
+    Figure,
+    Figures,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    Text,
+    plain,
+    table,
+    words,
+)
+from .lint_json import rule_fields
 
-WIDTH = 96
 SUMMARY_WIDTH = 80
 
 _LOOKS_AT: Mapping[str, str] = MappingProxyType(
@@ -28,9 +41,6 @@ _LOOKS_AT: Mapping[str, str] = MappingProxyType(
         "wait": "each wait",
     }
 )
-
-_CODE = frozenset({"Only where", "Requires", "Else says"})
-"""Titles of conditions that are written as code in Markdown."""
 
 
 class ListedRule(Struct, frozen=True):
@@ -58,81 +68,56 @@ class CheckedPack(Struct, frozen=True):
         return self.pack is not None
 
 
-def write_list(rules: Sequence[ListedRule], stream: TextIO) -> None:
-    """Writes one line per rule."""
-    if not rules:
-        stream.write("no rules\n")
-        return
-    stream.writelines(f"{line}\n" for line in rows_of(_COLUMNS, rules))
+def list_document(rules: Sequence[ListedRule]) -> Document:
+    """A line for each rule."""
+    columns: Columns = (
+        ("id", lambda listed: listed.rule.text.id),
+        ("name", lambda listed: listed.rule.text.name),
+        ("severity", lambda listed: listed.rule.text.severity),
+        (Column("scope", rank=2), lambda listed: listed.rule.text.scope),
+        (Column("status", rank=3), lambda listed: listed.rule.text.status),
+        (Column("confidence", rank=4), lambda listed: listed.rule.text.confidence),
+        (Column("pack", rank=1), lambda listed: listed.rule.pack),
+        (Column("about", shrinks=True), lambda listed: _summary(listed.rule.text.explain)),
+    )
+    return (Section((table(columns, rules) if rules else Paragraph(words("no rules")),)),)
 
 
-def write_list_md(rules: Sequence[ListedRule], stream: TextIO) -> None:
-    """Writes the rules as a Markdown table."""
-    titles = [column.title for column in _COLUMNS]
-    rows = ([column.text(listed) for column in _COLUMNS] for listed in rules)
-    stream.writelines(f"{line}\n" for line in table(titles, rows))
+def list_fields(rules: Sequence[ListedRule]) -> dict[str, Any]:
+    """The rules in full, as JSON values."""
+    return {"rules": [_fields(listed) for listed in rules]}
 
 
-def write_list_json(rules: Sequence[ListedRule], stream: TextIO) -> None:
-    """Writes the rules in full, as JSON."""
-    _dump({"rules": [_fields(listed) for listed in rules]}, stream)
-
-
-def write_one(listed: ListedRule, catalogue: Catalogue, stream: TextIO) -> None:
-    """Writes everything about a rule, as text."""
+def document(listed: ListedRule, catalogue: Catalogue) -> Document:
+    """Everything about a rule."""
     text = listed.rule.text
-    traits = ", ".join((text.severity, text.confidence, text.status))
-    stream.write(f"{text.id}  {text.name}   {traits}\n")
-    stream.write(f"{_origin(listed)}\n\n")
-    for title, value in _conditions(listed.rule):
-        stream.write(_hanging(title, value))
-    names = _names(listed.rule, catalogue)
-    if names:
-        stream.write("\nReads\n")
-        stream.writelines(f"  {line}\n" for line in rows_of(_NAMES, names)[1:])
-    for title, prose in (("Why", text.explain), ("What to change", _advice(text))):
-        if prose:
-            filled = textwrap.fill(
-                prose, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
-            )
-            stream.write(f"\n{title}\n{filled}\n")
-    if text.references:
-        stream.write("\nReferences\n")
-        stream.writelines(f"  {r.title}\n    {r.url}\n" for r in text.references)
+    title = (
+        Span(f"{text.id} {text.name}", "strong"),
+        Span(f"  {text.severity}, {text.confidence}, {text.status}"),
+    )
+    conditions = Figures(tuple(Figure(*each) for each in _conditions(listed.rule)))
+    reads = Table((Column("reads"), Column("unit"), Column("meaning")), _names(listed, catalogue))
+    parts = (
+        ("why", [words(text.explain)]),
+        ("what to change", [words(_advice(text))]),
+        ("references", [(Span(each.title, url=each.url),) for each in text.references]),
+    )
+    return (
+        Section((Paragraph(words(_origin(listed))), conditions), title, is_subject=True),
+        *([Section((reads,))] if reads.rows else []),
+        *(
+            Section(tuple(map(Paragraph, prose)), words(title, "strong"))
+            for title, prose in parts
+            if any(map(plain, prose))
+        ),
+    )
 
 
-def write_one_md(listed: ListedRule, catalogue: Catalogue, stream: TextIO) -> None:
-    """Writes everything about a rule, as Markdown."""
-    text = listed.rule.text
-    traits = ", ".join((text.severity, text.confidence, text.status))
-    lines = [
-        f"# {inline(f'{text.id} {text.name}')}",
-        "",
-        inline(f"{traits}. {_origin(listed)}"),
-        "",
-    ]
-    for title, value in _conditions(listed.rule):
-        lines.append(f"- {title}: {code(value) if title in _CODE else inline(value)}")
-    names = _names(listed.rule, catalogue)
-    if names:
-        rows = ((code(name), unit, meaning) for name, unit, meaning in names)
-        lines += ["", *table(("reads", "unit", "meaning"), rows)]
-    for title, prose in (("Why", text.explain), ("What to change", _advice(text))):
-        if prose:
-            lines += ["", f"## {title}", "", *map(inline, prose.strip().splitlines())]
-    if text.references:
-        lines += ["", "## References", ""]
-        lines += [f"- [{inline(r.title)}](<{address(r.url)}>)" for r in text.references]
-    stream.write("\n".join(lines) + "\n")
-
-
-def write_one_json(listed: ListedRule, catalogue: Catalogue, stream: TextIO) -> None:
-    """Writes everything about a rule, as JSON."""
-    reads = [
-        {"name": name, "unit": unit, "description": meaning}
-        for name, unit, meaning in _names(listed.rule, catalogue)
-    ]
-    _dump({**_fields(listed), "reads": reads}, stream)
+def fields(listed: ListedRule, catalogue: Catalogue) -> dict[str, Any]:
+    """Everything about a rule, as JSON values."""
+    names = ("name", "unit", "description")
+    reads = [dict(zip(names, read, strict=True)) for read in _names(listed, catalogue)]
+    return {**_fields(listed), "reads": reads}
 
 
 def write_checked(files: Sequence[CheckedPack], stream: TextIO) -> None:
@@ -156,14 +141,11 @@ def write_checked_json(files: Sequence[CheckedPack], stream: TextIO) -> None:
             "file": checked.file,
             "rules": None if checked.pack is None else len(checked.pack.rules),
             "error": checked.unreadable,
-            "faults": [
-                {"file": f.file, "line": f.line, "column": f.column, "message": f.message}
-                for f in checked.faults
-            ],
+            "faults": checked.faults,
         }
         for checked in files
     ]
-    _dump({"files": results}, stream)
+    dump_json({"files": results}, stream)
 
 
 def _advice(text: RuleText) -> str:
@@ -194,18 +176,20 @@ def _rule_count(pack: Pack) -> str:
     return plural(own_rules, "rule") + (f" and {taken_over} taken over" if taken_over else "")
 
 
-def _conditions(rule: Rule) -> list[tuple[str, str]]:
+def _conditions(rule: Rule) -> Iterator[tuple[str, Text]]:
+    """Titles and texts of what a rule asks."""
     text = rule.text
-    conditions = [
-        ("Cause", text.cause),
-        ("Looks at", _LOOKS_AT[text.scope]),
-        ("Only where", " ".join((text.when or "").split())),
-        ("Requires", " ".join(text.require.split())),
-        ("Else says", " ".join(text.message.split())),
-        ("Cure takes", _removed(rule)),
-        ("Tags", ", ".join(text.tags)),
-    ]
-    return [(title, value) for title, value in conditions if value]
+    for title, value in (
+        ("cause", text.cause),
+        ("looks at", _LOOKS_AT[text.scope]),
+        ("only where", text.when or ""),
+        ("requires", text.require),
+        ("else says", text.message),
+        ("cure takes", _removed(rule)),
+        ("tags", ", ".join(text.tags)),
+    ):
+        if value:
+            yield title, words(value)
 
 
 def _removed(rule: Rule) -> str:
@@ -218,49 +202,21 @@ def _removed(rule: Rule) -> str:
     return f"{removes.what}, of which {' '.join(str(removes.part).split())}"
 
 
-def _names(rule: Rule, catalogue: Catalogue) -> list[tuple[str, str, str]]:
-    """Returns the metrics that a rule reads: name, unit, meaning; those with fields once."""
+def _names(listed: ListedRule, catalogue: Catalogue) -> tuple[tuple[str, str, str], ...]:
+    """The metrics that a rule reads: name, unit, meaning; those with fields once."""
     reads = {}
-    for name in (*rule.names, *rule.fix.names):
+    for name in (*listed.rule.names, *listed.rule.fix.names):
         spec = catalogue.spec(name.metric)
-        metric_name = name.name if name.field is None else name.name.removesuffix(f".{name.field}")
-        reads[metric_name] = (
-            metric_name,
-            spec.unit if spec else "",
-            spec.description if spec else "",
-        )
-    return list(reads.values())
+        metric = name.name if name.field is None else name.name.removesuffix(f".{name.field}")
+        reads[metric] = (metric, spec.unit, spec.description) if spec else (metric, "", "")
+    return tuple(reads.values())
 
 
 def _fields(listed: ListedRule) -> dict[str, Any]:
     """Returns a rule as JSON values."""
     rule = listed.rule
-    text = rule.text
-    return {
-        "id": text.id,
-        "name": text.name,
-        "cause": text.cause,
-        "severity": text.severity,
-        "confidence": text.confidence,
-        "status": text.status,
-        "scope": text.scope,
-        "cured_together": text.cured_together,
-        "when": text.when,
-        "require": text.require,
-        "message": text.message,
-        "explain": text.explain,
-        "fix": text.fix,
-        "fix_tried": None if text.tried is None else to_builtins(text.tried),
-        "removes": to_builtins(text.removes),
-        "cures": to_builtins(text.cures),
-        "prevents_launch": text.prevents_launch,
-        "tags": list(text.tags),
-        "references": [{"title": r.title, "url": r.url} for r in text.references],
-        "pack": rule.pack,
-        "file": rule.file,
-        "line": rule.line,
-        "packs": dict(listed.packs),
-    }
+    place = {"pack": rule.pack, "file": rule.file, "line": rule.line}
+    return {**rule_fields(rule.text), **place, "packs": dict(listed.packs)}
 
 
 def _summary(text: str) -> str:
@@ -268,38 +224,3 @@ def _summary(text: str) -> str:
     words = " ".join(text.split())
     end = words.find(". ")
     return textwrap.shorten(words if end < 0 else words[:end], SUMMARY_WIDTH, placeholder=" …")
-
-
-def _hanging(title: str, value: str) -> str:
-    lead = f"{title:<12}"
-    filled = textwrap.fill(
-        value,
-        WIDTH,
-        initial_indent=lead,
-        subsequent_indent=" " * len(lead),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return f"{filled}\n"
-
-
-def _dump(value: Mapping[str, Any], stream: TextIO) -> None:
-    json.dump(value, stream, indent=1, ensure_ascii=False)
-    stream.write("\n")
-
-
-_COLUMNS = [
-    Column("id", lambda listed: listed.rule.text.id),
-    Column("name", lambda listed: listed.rule.text.name),
-    Column("severity", lambda listed: listed.rule.text.severity),
-    Column("scope", lambda listed: listed.rule.text.scope),
-    Column("status", lambda listed: listed.rule.text.status),
-    Column("confidence", lambda listed: listed.rule.text.confidence),
-    Column("pack", lambda listed: listed.rule.pack),
-    Column("what it is about", lambda listed: _summary(listed.rule.text.explain)),
-]
-_NAMES = [
-    Column("name", lambda entry: entry[0]),
-    Column("unit", lambda entry: entry[1]),
-    Column("meaning", lambda entry: entry[2]),
-]

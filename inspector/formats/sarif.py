@@ -8,7 +8,6 @@ only in a file of the repository.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -16,12 +15,13 @@ from typing import Any, TextIO
 from urllib.parse import quote
 
 from ..base.printable import printable_columns
+from ..base.streams import dump_json
 from ..lint.results import LintReport, Suppression
 from ..lint.rule import Rule
 from ..model import ErrorRecord
+from ..present import lint_view as view
 from ..present import markdown
-from . import lint_view as view
-from .lint_view import MergedFindings, ShownPlace
+from ..present.lint_view import MergedFindings, ShownPlace
 from .repository import path_in_repository, repository_root
 
 SCHEMA = (
@@ -55,8 +55,7 @@ def write(
             root of the current folder's repository.
         limit: the largest number of results, the worst first.
     """
-    json.dump(to_dict(report, root or repository_root(), limit), stream, indent=2)
-    stream.write("\n")
+    dump_json(to_dict(report, root or repository_root(), limit), stream)
 
 
 def to_dict(report: LintReport, root: Path, limit: int = MOST_RESULTS) -> dict[str, Any]:

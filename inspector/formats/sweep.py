@@ -7,12 +7,12 @@ never renamed, removed or given another meaning. `sweep.schema.json` beside this
 from __future__ import annotations
 
 import csv
-import json
 from typing import Any, TextIO
 
 from msgspec import to_builtins
 
 from ..base.printable import spreadsheet_cell
+from ..base.streams import dump_json
 from ..compare.sweep.figures import COLUMNS, as_dict
 from ..compare.sweep.results import Sweep, SweepTable, TableLine
 from ..compare.sweep.table import settings_of_point, worth_keeping
@@ -33,8 +33,7 @@ def write_configs(sweep: Sweep, most: int, stream: TextIO) -> None:
 
 def write_json(sweep: Sweep, stream: TextIO) -> None:
     """Writes the sweep as one indented JSON document."""
-    json.dump(to_dict(sweep), stream, indent=1, ensure_ascii=False)
-    stream.write("\n")
+    dump_json(to_dict(sweep), stream)
 
 
 def to_dict(sweep: Sweep) -> dict[str, Any]:

@@ -5,15 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, TextIO
+from typing import Any
+
+from msgspec import to_builtins
 
 from ..compare.passdiff import PassDifference, PassStep
 from ..compare.side_by_side import WORK_FIGURES, FigurePair
 from ..compare.stages import Comparison
 from ..compare.tritons import Build, BuildsReport, KernelComparison
-from ..explain.table import Column, rows_of
 from ..explain.view import place, show
 from ..model import MetricValue
+from ..present.document import (
+    Block,
+    Code,
+    Column,
+    Columns,
+    Document,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    paragraphs,
+    table,
+    words,
+)
 from ..report.json_write import error_fields
 
 SCHEMA_VERSION = 1
@@ -30,36 +45,40 @@ SUMMARY = (
 )
 
 
-def write_text(report: BuildsReport, stream: TextIO) -> None:
+def document(report: BuildsReport) -> Document:
     """Each kernel: the first stage that differs and by which pass, the figures, an excerpt."""
-    for line in _lines(report):
-        stream.write(line + "\n")
-
-
-def _lines(report: BuildsReport) -> Iterator[str]:
     in_full = len(report.kernels) <= MOST_IN_FULL
-    for kernel in report.kernels:
-        if in_full or kernel.comparison is None:
-            yield from _kernel(kernel, report.builds)
-            yield ""
-    if len(report.kernels) > 1:
-        yield from _summary(report)
-    if not in_full:
-        yield "one kernel in full: --kernel NAME"
-
-
-def _summary(report: BuildsReport) -> Iterator[str]:
-    columns = [
-        Column("kernel", lambda kernel: kernel.kernel),
-        Column("arch", lambda kernel: kernel.arch),
-        Column("Tritons", lambda kernel: _pair(kernel, report.builds)),
-        *(Column(title, partial(_side_values, name=name), right=True) for title, name in SUMMARY),
-        Column("first to differ", _first),
-        Column(
-            "by", lambda kernel: kernel.comparison.cause if kernel.comparison is not None else ""
-        ),
+    sections = [
+        section
+        for kernel in report.kernels
+        if in_full or kernel.comparison is None
+        for section in _kernel(kernel, report.builds)
     ]
-    yield from rows_of(columns, report.kernels)
+    if len(report.kernels) > 1:
+        sections.append(Section((_summary(report),)))
+    if not in_full:
+        sections.append(Section(paragraphs(("one kernel in full: --kernel NAME",), "weak")))
+    return tuple(sections)
+
+
+def _summary(report: BuildsReport) -> Table:
+    return table(
+        (
+            (Column("kernel", shrinks=True), lambda kernel: kernel.kernel),
+            (Column("arch", rank=1), lambda kernel: kernel.arch),
+            (Column("Tritons", rank=2), lambda kernel: _pair(kernel, report.builds)),
+            *(
+                (Column(title, right=True, rank=3), partial(_side_values, name=name))
+                for title, name in SUMMARY
+            ),
+            ("first to differ", _first),
+            (
+                Column("by", shrinks=True),
+                lambda kernel: kernel.comparison.cause if kernel.comparison is not None else "",
+            ),
+        ),
+        report.kernels,
+    )
 
 
 def _side_values(kernel: KernelComparison, name: str) -> str:
@@ -83,53 +102,72 @@ def _pair(kernel: KernelComparison, builds: Sequence[Build]) -> str:
     return f"{builds[kernel.left].label} | {builds[kernel.right].label}"
 
 
-def _kernel(kernel: KernelComparison, builds: Sequence[Build]) -> Iterator[str]:
-    """Yields the lines of a kernel: its title, errors and comparison."""
-    left, right = builds[kernel.left], builds[kernel.right]
-    where = place(kernel.source)
-    yield "  ".join(filter(None, (kernel.kernel, kernel.arch, where)))
+def _kernel(kernel: KernelComparison, builds: Sequence[Build]) -> Iterator[Section]:
+    """A kernel: its title, errors and comparison."""
     names = [
         b.label if b.triton_version in b.label else f"{b.label} (Triton {b.triton_version})"
-        for b in (left, right)
+        for b in (builds[kernel.left], builds[kernel.right])
     ]
     origin = "the same TTIR" if kernel.same_ttir else "what each one's front end made"
-    yield f"  {names[0]} and {names[1]} compiled {origin}"
-    for note in kernel.notes:
-        yield f"  note: {note}"
+    head = [f"{names[0]} and {names[1]} compiled {origin}"]
+    head += [f"note: {note}" for note in kernel.notes]
     for label, error in kernel.errors.items():
-        yield f"  {label}: {error.message}"
-        if error.hint:
-            yield f"    try: {error.hint}"
-    if kernel.comparison is not None:
-        yield from _comparison(kernel.comparison)
+        hint = f"; try: {error.hint}" if error.hint else ""
+        head.append(f"{label}: {error.message}{hint}")
+    comparison = kernel.comparison
+    if comparison is not None:
+        head += _comparison(comparison)
+    where = "".join(f"  {part}" for part in (kernel.arch, place(kernel.source)) if part)
+    title = (Span(kernel.kernel, "strong"), Span(where))
+    yield Section(paragraphs(head), title, is_subject=True)
+    if comparison is not None:
+        yield from _tables(comparison)
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
-    """Yields the lines of a comparison: stages, steps, figures and an excerpt."""
+    """Yields the sentences of a comparison: the first stage that differs, passes, stages."""
     if comparison.same:
-        yield "  no difference: every stage says the same"
+        yield "no difference: every stage says the same"
     elif comparison.stage is None:
-        yield "  every stage says the same; figures differ"
+        yield "every stage says the same; figures differ"
     else:
-        yield f"  first stage that differs: {comparison.stage}, by {comparison.cause}"
+        yield f"first stage that differs: {comparison.stage}, by {comparison.cause}"
     yield from _earlier_passes(comparison)
-    yield "  stages: " + ", ".join(f"{s.stage} {s.state}" for s in comparison.stages)
-    for note in comparison.notes:
-        yield f"  note: {note}"
-    steps = list(_steps(comparison.steps))
-    if steps:
-        yield ""
-        columns = [
-            Column("operations that only one has after", lambda step: step.name),
-            Column(comparison.left, lambda step: str(step.left), right=True),
-            Column(comparison.right, lambda step: str(step.right), right=True),
-        ]
-        yield from ("  " + line for line in rows_of(columns, steps))
-    yield from _figures(comparison)
+    yield "stages: " + ", ".join(f"{s.stage} {s.state}" for s in comparison.stages)
+    yield from (f"note: {note}" for note in comparison.notes)
+
+
+def _tables(comparison: Comparison) -> Iterator[Section]:
+    """Steps, the figures that differ with a line of those that are the same, and an excerpt."""
+    sides = [Column(comparison.left, right=True), Column(comparison.right, right=True)]
+    if steps := list(_steps(comparison.steps)):
+        columns: Columns = (
+            (Column("operations that only one has after", shrinks=True), lambda step: step.name),
+            (sides[0], lambda step: str(step.left)),
+            (sides[1], lambda step: str(step.right)),
+        )
+        yield Section((table(columns, steps),))
+    blocks: list[Block] = []
+    if changed := [f for f in comparison.figures if not f.same]:
+        work = _work_ratio(comparison.figures)
+        differing: Columns = (
+            (Column("figure", shrinks=True), _name),
+            (sides[0], lambda figure: show(figure.left)),
+            (sides[1], lambda figure: show(figure.right)),
+            (Column("change", right=True), lambda figure: _change(figure, work)),
+            (Column("", rank=1), lambda figure: figure.unit),
+        )
+        blocks.append(table(differing, changed))
+    if equal := [
+        f"{f.name} {show(f.left)}" for f in comparison.figures if f.same and _is_listed(f)
+    ]:
+        blocks.append(Paragraph(words("same in both: " + ", ".join(equal))))
+    if blocks:
+        yield Section(tuple(blocks))
     if comparison.excerpt:
-        yield ""
-        for line in comparison.excerpt.splitlines():
-            yield "  " + (line if len(line) <= WIDEST else line[: WIDEST - 1] + "…")
+        lines = comparison.excerpt.splitlines()
+        cut = (line if len(line) <= WIDEST else line[: WIDEST - 1] + "…" for line in lines)
+        yield Section((Code(tuple(cut), "diff"),))
 
 
 def _earlier_passes(comparison: Comparison) -> Iterator[str]:
@@ -140,30 +178,11 @@ def _earlier_passes(comparison: Comparison) -> Iterator[str]:
             "" if difference.order_only and difference.lasts else f", then agreed again{afterwards}"
         )
         passes = difference.words(comparison.left, comparison.right)
-        yield f"  earlier they differed by {passes}{afterwards}"
+        yield f"earlier they differed by {passes}{afterwards}"
 
 
-def _figures(comparison: Comparison) -> Iterator[str]:
-    """Yields a table of the figures that differ, and a line of those that are the same."""
-    changed = [f for f in comparison.figures if not f.same]
-    if changed:
-        yield ""
-        columns = [
-            Column(
-                "",
-                lambda figure: (
-                    figure.name if figure.scope == "kernel" else f"{figure.scope}: {figure.name}"
-                ),
-            ),
-            Column(comparison.left, lambda figure: show(figure.left), right=True),
-            Column(comparison.right, lambda figure: show(figure.right), right=True),
-            Column("change", partial(_change, ratio=_work_ratio(comparison.figures)), right=True),
-            Column("", lambda figure: figure.unit),
-        ]
-        yield from ("  " + line for line in rows_of(columns, changed))
-    equal = [f"{f.name} {show(f.left)}" for f in comparison.figures if f.same and _is_listed(f)]
-    if equal:
-        yield "  same in both: " + ", ".join(equal)
+def _name(figure: FigurePair) -> str:
+    return figure.name if figure.scope == "kernel" else f"{figure.scope}: {figure.name}"
 
 
 def _steps(steps: Sequence[PassStep]) -> Iterator[PassStep]:
@@ -199,27 +218,13 @@ def _work_ratio(figures: Sequence[FigurePair]) -> float | None:
     return None
 
 
-def write_json(report: BuildsReport, stream: TextIO) -> None:
-    """Writes the report as JSON of `schema_version` 1."""
-    json.dump(as_json(report), stream, indent=1)
-    stream.write("\n")
-
-
-def as_json(report: BuildsReport) -> dict[str, Any]:
+def fields(report: BuildsReport) -> dict[str, Any]:
     """Returns the report as JSON values with the keys of `comparison.schema.json`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": dict(report.tool),
         "target": report.target,
-        "tritons": [
-            {
-                "label": b.label,
-                "python": b.python,
-                "triton_version": b.triton_version,
-                "triton_key": b.triton_key,
-            }
-            for b in report.builds
-        ],
+        "tritons": report.builds,
         "errors": [error_fields(e) for e in report.errors],
         "comparisons": [_kernel_json(k) for k in report.kernels],
     }
@@ -271,17 +276,11 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _pass_json(difference: PassDifference) -> dict[str, Any]:
-    return {
-        "name": difference.name,
-        "stage": difference.stage,
-        "only": [list(difference.left_only), list(difference.right_only)],
-        "options": list(difference.options) if difference.options is not None else None,
-        "same_before": list(difference.before) if difference.before is not None else None,
-        "differ_before": list(difference.after),
-        "lasts": difference.lasts,
-        "order_only": difference.order_only,
-        "kind": difference.kind,
-    }
+    fields = to_builtins(difference)
+    only = [fields.pop("left_only"), fields.pop("right_only")]
+    before, after = fields.pop("before"), fields.pop("after")
+    order = {"same_before": before, "differ_before": after, "order_only": difference.order_only}
+    return {**fields, "only": only, **order}
 
 
 def _plain(values: Any) -> dict[str, Any]:

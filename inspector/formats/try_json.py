@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, TextIO
 
+from ..base.streams import dump_json
 from ..compare.trials.results import KernelTrials, TrialRow, TrialRun
 from ..explain import view
 from ..model import Finding
@@ -16,8 +16,7 @@ _TIME = {"column": "time_us", "aim": "fewer", "per": None}
 
 def write(run: TrialRun, stream: TextIO) -> None:
     """Writes the run as one indented JSON document."""
-    json.dump(to_dict(run), stream, indent=1, ensure_ascii=False)
-    stream.write("\n")
+    dump_json(to_dict(run), stream)
 
 
 def to_dict(run: TrialRun) -> dict[str, Any]:

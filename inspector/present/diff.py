@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TextIO
 
-from ..base.printable import printable
-from ..base.streams import no_commands
 from ..compare.diff import diff_view
 from ..compare.diff.results import Alone, DiffReport, FigureChange, KernelDiff, label_of
 from ..explain import view
@@ -28,7 +26,6 @@ from .document import (
     table,
     words,
 )
-from .paper import paper_for
 
 _IN_FULL: Final = ("regression", "mixed", "unknown")
 _MOST_IN_FULL: Final = 5
@@ -60,13 +57,12 @@ def write_text(
         color: force colour on or off.
     """
     most = None if isa_in_full else _MOST_ISA_LINES
-    text.write(document(report, details=details, most_isa=most), paper_for(stream, color))
+    text.show(document(report, details=details, most_isa=most), stream, color)
 
 
 def write_markdown(report: DiffReport, stream: TextIO, *, details: bool = False) -> None:
     """Writes a comparison for a comment on a pull request: what got worse is folded."""
-    for line in markdown.lines_of(document(report, details=details)):
-        stream.write(no_commands(printable(line)) + "\n")
+    markdown.show(document(report, details=details), stream)
 
 
 def document(

@@ -12,10 +12,11 @@ Tone = Literal["", "strong", "weak", "good", "bad", "error", "warning", "info"]
 
 
 class Span(Struct, frozen=True):
-    """Words of one tone."""
+    """Words of one tone; with an `url` they are what is read there."""
 
     text: str
     tone: Tone = ""
+    url: str = ""
 
 
 Text = tuple[Span, ...]
@@ -35,6 +36,11 @@ class Paragraph(Struct, frozen=True):
     """A sentence or a few."""
 
     text: Text
+
+
+def paragraphs(lines: Iterable[str], tone: Tone = "") -> tuple[Paragraph, ...]:
+    """A paragraph for each line that is not empty."""
+    return tuple(Paragraph(words(line, tone)) for line in lines if line)
 
 
 class Figure(Struct, frozen=True):
@@ -98,17 +104,27 @@ class Table(Struct, frozen=True):
     tones: tuple[Tone, ...] = ()
 
 
+Columns = Sequence[tuple[Column | str, Callable[[Any], str]]]
+"""Columns, or the titles of plain ones, with the text of each for an item."""
+
+
 def table(
-    columns: Sequence[tuple[Column, Callable[[Any], str]]],
+    columns: Columns,
     items: Iterable[Any],
     tone: Callable[[Any], Tone] | None = None,
 ) -> Table:
-    """A table with a row for each item, without columns that are empty in all rows."""
+    """A table with a row for each item, without columns that are empty in all rows.
+
+    Args:
+        columns: of the table.
+        items: one a row.
+        tone: of an item's row.
+    """
     told = list(items)
     rows = [[text(item) for _, text in columns] for item in told]
     filled = [n for n in range(len(columns)) if any(row[n] for row in rows)]
     return Table(
-        tuple(columns[n][0] for n in filled),
+        tuple(Column(title) if isinstance(title := columns[n][0], str) else title for n in filled),
         tuple(tuple(row[n] for n in filled) for row in rows),
         tuple(map(tone, told)) if tone is not None else (),
     )
@@ -123,19 +139,27 @@ class Item(Struct, frozen=True):
         text: what it is.
         name: what others call it: the id of a rule.
         below: what to do about it, and what came of that.
+        code: lines of code that it is about.
     """
 
     mark: Span
     place: str
     text: str
     name: str = ""
-    below: tuple[Span, ...] = ()
+    below: Text = ()
+    code: tuple[str, ...] = ()
 
 
 class Items(Struct, frozen=True):
-    """A list, in the order in which it is worth reading."""
+    """A list, in the order in which it is worth reading.
+
+    Args:
+        items: of the list.
+        is_long: place, mark and name have a line of their own.
+    """
 
     items: tuple[Item, ...]
+    is_long: bool = False
 
 
 class Listing(Struct, frozen=True):

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
-from typing import Final
+from typing import Final, TextIO
 
-from ..base.printable import one_line, printable_line
+from ..base.printable import one_line, printable, printable_line
+from ..base.streams import no_commands
 from .document import (
     Block,
     Code,
@@ -21,9 +22,11 @@ from .document import (
     Items,
     Listing,
     Paragraph,
+    Section,
     Table,
     Text,
     plain,
+    words,
 )
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"}
@@ -38,14 +41,35 @@ _SPAN = re.compile(r"((?<!`)`(?:[^`\\|]|\\(?!\|)|(?<!\\)\|)+`(?!`))")
 behind a backslash would end it in a table."""
 
 
+_RESERVE: Final = 200
+"""Bytes for the sentence that says what was left out."""
 _STRONG: Final = frozenset(("strong", "warning", "error"))
+
+
+def show(document: Document, stream: TextIO, most_bytes: int | None = None) -> None:
+    """Writes a document; sections that do not fit into so many bytes are counted instead."""
+    if most_bytes is not None:
+        document = tuple(_fitting(document, most_bytes - _RESERVE))
+    stream.write(no_commands(printable("\n".join(lines_of(document)).rstrip())) + "\n")
+
+
+def _fitting(document: Document, most_bytes: int) -> Iterator[Section]:
+    """The sections up to the first that does not fit."""
+    for number, section in enumerate(document):
+        lines = (printable(line) for line in lines_of((section,)))
+        most_bytes -= sum(len(line.encode()) + 1 for line in lines)
+        if most_bytes < 0:
+            left = f"{len(document) - number:,} more parts not shown: see the whole report."
+            yield Section((Paragraph(words(left)),), words("…"), is_subject=True)
+            return
+        yield section
 
 
 def lines_of(document: Document) -> Iterator[str]:
     """The lines of a document; an empty one ends each block."""
     is_open = False
     for section in document:
-        if is_open and section.is_subject:
+        if is_open and (section.is_subject or section.folds):
             yield from ("</details>", "")
             is_open = False
         if section.folds:
@@ -100,20 +124,20 @@ def _item(item: Item) -> Iterator[str]:
     place = f" {inline(item.place)}" if item.place else ""
     name = f" ({inline(item.name)})" if item.name else ""
     yield f"- **{inline(item.mark.text)}**{place}: {inline(item.text)}{name}"
-    yield from (f"  - {inline(span.text)}" for span in item.below)
+    yield from (f"  - {_emphasized((span,))}" for span in item.below)
 
 
 def _text(text: Text) -> str:
     """A title: the name that it begins with is code."""
     first, *others = text
-    return code(first.text) + "".join(f" {inline(span.text.strip())}" for span in others)
+    return " ".join((code(first.text), *(inline(s.text.strip()) for s in others if s.text)))
 
 
 def _emphasized(text: Text) -> str:
     """A sentence in which strong words are bold."""
     pieces = []
     for span in text:
-        words = inline(span.text.strip())
+        words = link(span.text, span.url) if span.url else inline(span.text.strip())
         pieces.append(f"**{words}**" if span.tone in _STRONG and words else words)
     return " ".join(filter(None, pieces))
 

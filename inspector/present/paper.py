@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Protocol, TextIO
 
-from ..base.printable import printable
+from ..base.printable import printable, printable_line
 from ..base.streams import no_commands, underneath
 
 WIDTH = 110
@@ -62,7 +62,7 @@ class PlainPaper:
 
     def print(self, line: Line) -> None:
         """Prints one line."""
-        self._stream.write(line.plain.rstrip() + "\n")
+        self._stream.write(printable_line(line.plain.rstrip()) + "\n")
 
 
 class RichPaper:
@@ -119,28 +119,3 @@ def wrapped(line: Line, width: int, indent: str) -> Iterator[Line]:
             gap.append((_SPACE.sub(" ", token.expandtabs()), style))
     if not is_empty:
         yield part
-
-
-def print_wrapped(paper: Paper, line: Line, indent: str) -> None:
-    """Prints a sentence over as many lines as it takes, continued under `indent`."""
-    for part in wrapped(line, paper.width, indent):
-        paper.print(part)
-
-
-def print_table(
-    paper: Paper, lines: Sequence[str], *, margin: str = "  ", indent: str | None = None
-) -> None:
-    """Prints a table, its heading in bold.
-
-    Args:
-        paper: the output.
-        lines: the heading and the rows, from `table.rows_of`.
-        margin: what stands before each line.
-        indent: what rows that are too long are continued under; None: they are not broken.
-    """
-    for index, text in enumerate(lines):
-        line = Line(f"{margin}{text}", "bold" if index == 0 else "")
-        if indent is None:
-            paper.print(line)
-        else:
-            print_wrapped(paper, line, indent)

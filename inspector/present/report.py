@@ -6,13 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final, TextIO
 
-from ..base.streams import no_commands
 from ..explain import occupancy_view, time_view, view
 from ..model import ErrorRecord, KernelReport, Report, int_of, value_of
 from . import kernel as of_kernel
 from . import markdown, text
 from .document import Column, Document, Paragraph, Section, Table, table, words
-from .paper import paper_for
 
 MOST_SCREENS: Final = 3
 """Kernels that each have a screen; of more, only that one has which has most to gain."""
@@ -38,16 +36,14 @@ def write_text(
     color: bool | None = None,
 ) -> None:
     """Prints a report; `color` None: where the stream is a terminal that has colours."""
-    text.write(document(report, details=details, every=every), paper_for(stream, color))
+    text.show(document(report, details=details, every=every), stream, color)
 
 
 def write_markdown(report: Report, stream: TextIO) -> None:
     """Writes a report as Markdown, all that is known of every kernel, and what failed."""
-    sections = [*_sections(report, details=True, every=False)]
-    if report.errors:
-        sections.append(_failed(report.errors))
-    lines = ["# kinspect report", "", *markdown.lines_of(tuple(sections))]
-    stream.write(no_commands("\n".join(lines).rstrip()) + "\n")
+    failed = (_failed(report.errors),) if report.errors else ()
+    stream.write("# kinspect report\n\n")
+    markdown.show((*_sections(report, details=True, every=False), *failed), stream)
 
 
 def _failed(errors: Sequence[ErrorRecord]) -> Section:

@@ -14,7 +14,6 @@ from ..compare.times import EQUAL
 from ..explain import time_view, view
 from . import text
 from .document import Block, Column, Document, Paragraph, Section, Span, table, words
-from .paper import paper_for
 
 FIGURES: Final = (
     "time_us",
@@ -72,7 +71,7 @@ def write(
     sweep: Sweep, stream: TextIO, *, columns: Sequence[str] = (), color: bool | None = None
 ) -> None:
     """Prints a sweep; see `document`."""
-    text.write(document(sweep, columns), paper_for(stream, color))
+    text.show(document(sweep, columns), stream, color)
 
 
 def document(sweep: Sweep, columns: Sequence[str] = ()) -> Document:

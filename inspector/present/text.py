@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TextIO
 
 from .document import (
     Block,
@@ -20,7 +21,7 @@ from .document import (
     Tone,
     plain,
 )
-from .paper import Line, Paper, wrapped
+from .paper import WIDTH, Line, Paper, paper_for, wrapped
 
 _STYLES: Final[dict[Tone, str]] = {
     "": "",
@@ -34,19 +35,34 @@ _STYLES: Final[dict[Tone, str]] = {
 }
 _BAR: Final = 20
 _MARGIN: Final = "  "
+_LONG_INDENT: Final = 11
 _READABLE: Final = 20
 """Characters that a column keeps while others can be left out."""
 _LEAST: Final = 6
 """Characters that a column keeps."""
 
 
+def show(document: Document, stream: TextIO, color: bool | None = None) -> None:
+    """Prints a document; `color` None: where the stream is a terminal that has colours."""
+    write(document, paper_for(stream, color))
+
+
 def write(document: Document, paper: Paper) -> None:
     """Prints a document; an empty line stands between its sections."""
+    for line in _lines(document, paper.width, fits=paper.shortens):
+        paper.print(line)
+
+
+def plain_lines(document: Document) -> Iterator[str]:
+    """The lines of a document as a file has them."""
+    return (line.plain for line in _lines(document, WIDTH, fits=False))
+
+
+def _lines(document: Document, width: int, *, fits: bool) -> Iterator[Line]:
     for number, section in enumerate(document):
         if number:
-            paper.print(Line())
-        for line in _section(section, paper.width, fits=paper.shortens):
-            paper.print(line)
+            yield Line()
+        yield from _section(section, width, fits=fits)
 
 
 def lines_of(block: Block, width: int, *, fits: bool = True) -> Iterator[Line]:
@@ -64,8 +80,8 @@ def lines_of(block: Block, width: int, *, fits: bool = True) -> Iterator[Line]:
             yield from _row(block, width) if is_row else _figures(block, width)
         case Table():
             yield from _table(block, width, fits=fits)
-        case Items():
-            yield from _items(block, width)
+        case Items(_, is_long):
+            yield from (_long_items if is_long else _items)(block, width)
         case Code(lines):
             yield from (Line(f"{_MARGIN * 2}{line}") for line in lines)
         case Listing(lines):
@@ -77,7 +93,7 @@ def lines_of(block: Block, width: int, *, fits: bool = True) -> Iterator[Line]:
 def _section(section: Section, width: int, *, fits: bool) -> Iterator[Line]:
     if section.title:
         margin = "" if section.is_subject else _MARGIN
-        yield from _wrapped(section.title, width, margin, _MARGIN * 2)
+        yield from _wrapped(section.title, width if fits else sys.maxsize, margin, _MARGIN * 2)
     for block in section.blocks:
         yield from lines_of(block, width, fits=fits)
 
@@ -86,7 +102,7 @@ def _wrapped(text: Text, width: int, head: str | Line, indent: str) -> Iterator[
     """A text behind what its first line begins with; nothing where it is empty."""
     line = Line(head) if isinstance(head, str) else head
     for span in text:
-        line.append(span.text, _STYLES[span.tone])
+        line.append(f"{span.text}: {span.url}" if span.url else span.text, _STYLES[span.tone])
     if any(span.text for span in text):
         yield from wrapped(line, width, indent)
 
@@ -138,6 +154,18 @@ def _items(block: Items, width: int) -> Iterator[Line]:
             yield from _wrapped((span,), width, f"{indent}→ ", f"{indent}  ")
 
 
+def _long_items(block: Items, width: int) -> Iterator[Line]:
+    indent = " " * _LONG_INDENT
+    for item in block.items:
+        head = Line(f"{_MARGIN}{item.place}: ")
+        head.append(item.mark.text, _STYLES[item.mark.tone])
+        head.append(f" {item.name}", "bold")
+        yield head
+        yield from (Line(f"{indent}{line}"[:width], "dim") for line in item.code)
+        for span in (Span(item.text), *item.below):
+            yield from _wrapped((span,), width, indent, indent)
+
+
 def _table(table: Table, width: int, *, fits: bool) -> Iterator[Line]:
     """The heading and a line a row; cells that may be cut are, where the width does not do."""
     shown = list(range(len(table.columns)))
@@ -168,6 +196,8 @@ def _table(table: Table, width: int, *, fits: bool) -> Iterator[Line]:
             widths[longest] -= 1
     titles = [column.title for column in table.columns]
     for number, row in enumerate((titles, *table.rows)):
+        if not any(row):
+            continue
         cells = (_cell(row[n], widths[n], right=table.columns[n].right) for n in shown)
         tone: Tone = table.tones[number - 1] if number and table.tones else ""
         style = _STYLES[tone] if number else "bold"

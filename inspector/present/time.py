@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, TextIO
+from typing import Any, Final
 
 from ..explain import time_view, view
 from ..model import KernelReport
 from ..model.time import BOUNDS, KernelTime, LoopTime, StallReason
+from ..report.json_write import plain
 from . import kernel as of_kernel
-from . import text
 from .document import (
     Block,
     Column,
@@ -23,25 +23,14 @@ from .document import (
     table,
     words,
 )
-from .paper import paper_for
 
+SCHEMA_VERSION: Final = 1
 _SAVINGS: Final = (
     ("what it would take with one cost gone", False),
     ("at the most, with all of a kind gone", True),
 )
 _MOST_SAVINGS: Final = 5
 _MOST_LINES: Final = 8
-
-
-def write(
-    kernels: Sequence[KernelReport],
-    measured_us: float | None,
-    stream: TextIO,
-    *,
-    color: bool | None = None,
-) -> None:
-    """Prints the times of kernels; see `document`."""
-    text.write(document(kernels, measured_us), paper_for(stream, color))
 
 
 def document(kernels: Sequence[KernelReport], measured_us: float | None) -> Document:
@@ -52,6 +41,27 @@ def document(kernels: Sequence[KernelReport], measured_us: float | None) -> Docu
         measured_us: microseconds of a launch as measured; None where it was not.
     """
     return tuple(section for kernel in kernels for section in _sections(kernel, measured_us))
+
+
+def fields(kernels: Sequence[KernelReport], measured_us: float | None) -> dict[str, Any]:
+    """JSON values: `kernels`.
+
+    Each has its id, name, arch, `time` (as in reports; null where it is not known), `loop_times`,
+    `measured_us` and `no_time`: the reason why there is no time.
+    """
+    listed = [
+        {
+            "id": kernel.id,
+            "name": kernel.name,
+            "arch": kernel.arch,
+            "time": None if kernel.time is None else plain(kernel.time),
+            "loop_times": plain(kernel.loop_times),
+            "measured_us": measured_us,
+            "no_time": kernel.no_time or None,
+        }
+        for kernel in kernels
+    ]
+    return {"schema_version": SCHEMA_VERSION, "kernels": listed}
 
 
 def _sections(kernel: KernelReport, measured_us: float | None) -> Iterator[Section]:

@@ -12,7 +12,6 @@ from ..model import Scalar
 from . import kernel as of_kernel
 from . import text
 from .document import Block, Column, Document, Items, Paragraph, Section, table, words
-from .paper import paper_for
 
 MARK: Final = "*"
 _COLUMNS: Final[Mapping[str, str]] = {
@@ -26,7 +25,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
 
 def write(run: TrialRun, stream: TextIO, *, color: bool | None = None) -> None:
     """Prints what was tried."""
-    text.write(document(run), paper_for(stream, color))
+    text.show(document(run), stream, color)
 
 
 def document(run: TrialRun) -> Document:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from kinspect.inspector.formats import github, junit, lint_json, lint_md, lint_text, sarif
+from kinspect.inspector.formats import github, junit, lint_json, sarif
 from kinspect.inspector.lint.engine import evaluate
 from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
 from kinspect.inspector.lint.schema import load_pack
@@ -23,6 +23,7 @@ from kinspect.inspector.model import ErrorRecord, Finding, KernelReport, Locatio
 from kinspect.inspector.pipeline.analysis import catalogue
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.present import lint
 from kinspect.inspector.present.report import write_markdown, write_text
 from kinspect.inspector.report import json_write as json_v1
 from msgspec.structs import replace
@@ -156,10 +157,10 @@ LINT_WRITERS: dict[str, Callable[[LintReport, TextIO], None]] = {
     "lint_small.github": partial(github.write, root=FOLDER),
     "lint_small.json": lint_json.write,
     "lint_small.junit.xml": partial(junit.write, date=datetime(2026, 1, 2, 3, 4, 5)),
-    "lint_small.md": lint_md.write,
+    "lint_small.md": lint.write_markdown,
     "lint_small.sarif": partial(sarif.write, root=FOLDER),
-    "lint_small.txt": lint_text.write,
-    "lint_small_details.txt": partial(lint_text.write, details=True),
+    "lint_small.txt": lint.write,
+    "lint_small_details.txt": partial(lint.write, details=True),
 }
 
 

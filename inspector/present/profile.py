@@ -1,0 +1,224 @@
+"""A profile as a document: a table of kernels, then those that take most time in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ..explain import profile_view, quantities, recording_view, stall_view, time_view, view
+from ..model import KernelReport
+from ..model.recording import KernelProfile, Profile
+from ..profile.figures import counter_comparison
+from ..profile.placing.stalls import stalls
+from ..profile.predicted import Parting, predicted
+from .document import (
+    Block,
+    Column,
+    Columns,
+    Document,
+    Section,
+    Span,
+    Table,
+    Tone,
+    paragraphs,
+    table,
+)
+from .kernel import stall_table
+
+DETAILS_UP_TO: Final = 3
+"""How many kernels are shown in full without --details."""
+MOST_ROWS: Final = 40
+"""How many kernels the table has without --details."""
+MOST_STALLS: Final = 12
+"""How many lines the table of stalls has."""
+MOST_COUNTERS: Final = 24
+"""How many counters of a kernel are shown without --details: some profilers read hundreds."""
+
+
+def document(profile: Profile, *, details: bool = False) -> Document:
+    """What was recorded; `details` has every kernel in full, autotuned ones included."""
+    return tuple(
+        section for section in _sections(profile, details) if section.blocks or section.title
+    )
+
+
+def _sections(profile: Profile, details: bool) -> Iterator[Section]:
+    yield _head(profile)
+    kernels = list(profile.kernels) if details else profile_view.main_kernels(profile)
+    listed = kernels if details else kernels[:MOST_ROWS]
+    hints = []
+    if len(kernels) > len(listed):
+        left = view.plural(len(kernels) - len(listed), "more kernel")
+        hints.append(f"{left}: --details lists all, --top N names how many")
+    autotuned = profile_view.autotune_text(profile)
+    if autotuned and not details:
+        hints.append(f"{autotuned}: --details lists them")
+    yield Section((*_rows(_kernel_columns(profile), listed), *paragraphs(hints, "weak")))
+    for kernel in kernels if details else kernels[:DETAILS_UP_TO]:
+        yield from _kernel(kernel, profile, details)
+    samples = recording_view.unplaced_samples(profile, MOST_STALLS)
+    yield Section(tuple(_rows(_SAMPLES, samples)), is_subject=True)
+    if not profile.kernels:  # a profiler's own totals, where it recorded no dispatches
+        ranked = sorted(profile.recording.summary, key=lambda kernel: -kernel.total_ns)
+        yield Section(tuple(_rows(_TOTALS, ranked)))
+    notes = (f"note: {note}" for note in (*profile.recording.notes, *profile.notes))
+    yield Section(paragraphs(notes, "weak"), is_subject=True)
+
+
+def _rows(columns: Columns, rows: Sequence[object]) -> Iterator[Table]:
+    """A table, if it has rows."""
+    if rows:
+        yield table(columns, rows)
+
+
+def _head(profile: Profile) -> Section:
+    """The run: its path, profiler, devices, command, passes and traces."""
+    run = profile.recording
+    title = (Span(run.path, "strong"), Span(f"   {recording_view.profiler_text(profile)}"))
+    command = f"$ {' '.join(run.command)}" if run.command else ""
+    blocks = [*paragraphs(recording_view.gpu_texts(profile)), *paragraphs((command,), "weak")]
+    for part in run.parts:
+        tone: Tone = "weak" if part.status in ("complete", "imported") else "warning"
+        blocks += paragraphs((recording_view.part_text(part),), tone)
+    blocks += paragraphs(map(recording_view.trace_text, run.traces))
+    return Section(tuple(blocks), title, is_subject=True)
+
+
+def _kernel_columns(profile: Profile) -> Columns:
+    devices = recording_view.device_names(profile)
+    return (
+        (Column("% time", right=True), lambda row: _percent(profile_view.share_of_time(row))),
+        (Column("total", right=True), lambda row: quantities.duration(row.total_ns)),
+        (Column("dispatches", right=True), lambda row: f"{profile_view.launch_count(row):,}"),
+        (
+            Column("median", right=True),
+            lambda row: quantities.duration(profile_view.statistic(row, "median")),
+        ),
+        (Column("mean", right=True), _mean),
+        (Column("least … most", rank=3), lambda row: profile_view.time_range(row.duration)),
+        (Column("kernel", shrinks=True), lambda row: row.name),
+        ("device", lambda row: devices.get(row.shape.agent or "", "")),
+        ("", lambda row: "tried" if row.role == "autotune" else ""),
+        (Column("VGPR", right=True, rank=2), lambda row: view.show(row.shape.vgpr)),
+        (Column("LDS", right=True, rank=2), lambda row: view.kib(row.shape.lds_bytes)),
+        ("analysed", lambda row: row.match.verdict if profile.reports else ""),
+    )
+
+
+def _percent(share: float | None) -> str:
+    return f"{share:.1f}" if share is not None else quantities.UNKNOWN
+
+
+def _mean(kernel: KernelProfile) -> str:
+    """Only where a profiler's own summary has it, which has no median."""
+    mean = profile_view.statistic(kernel, "mean") if kernel.duration is None else None
+    return quantities.duration(mean) if mean is not None else ""
+
+
+def _kernel(kernel: KernelProfile, profile: Profile, details: bool) -> Iterator[Section]:
+    """A kernel: launch, metrics, counters, emulated counters, predicted time, stalls and notes."""
+    tried = "  tried by an autotuner" if kernel.role == "autotune" else ""
+    matched = profile_view.match_text(kernel, profile)
+    launch = (profile_view.launch_text(kernel), profile_view.dispatch_text(kernel))
+    head = (
+        *paragraphs(launch, "weak"),
+        *paragraphs((f"analysed kernel: {matched}" if matched else "",)),
+        *paragraphs((f"note: {note}" for note in kernel.notes), "weak"),
+    )
+    yield Section(head, (Span(kernel.name, "strong"), Span(tried, "warning")), is_subject=True)
+    report = profile_view.report_of(kernel, profile)
+    static = report.metrics if report is not None else None
+    measured = list(profile_view.measured_rows(kernel.metrics, static))
+    yield Section(tuple(_rows(_MEASURED, measured)))
+    counters = list(profile_view.counter_rows(kernel))
+    most = len(counters) if details else MOST_COUNTERS
+    more = view.plural(len(counters) - most, "more counter")
+    left_out = f"{more}: --details lists all" if len(counters) > most else ""
+    yield Section((*_rows(_COUNTERS, counters[:most]), *paragraphs((left_out,), "weak")))
+    yield Section(tuple(_rows(_EMULATED, list(counter_comparison.rows(kernel, report)))))
+    yield from _predicted(kernel, report)
+    if report is not None and (stalled := stalls(report)):
+        yield Section((stall_table(stalled, MOST_STALLS),))
+
+
+def _predicted(kernel: KernelProfile, report: KernelReport | None) -> Iterator[Section]:
+    """The timing model's figures beside the measured ones, and where the two part."""
+    if report is not None and report.no_time:
+        yield Section(paragraphs((f"no predicted time: {report.no_time}",), "warning"))
+    beside = predicted(kernel, report)
+    if beside is None or report is None or report.time is None:
+        return
+    blocks: list[Block] = [
+        *_rows(((f"of {beside.gpu}", lambda row: row.name), *_BESIDE), beside.figures)
+    ]
+    if not beside.figures:
+        blocks += paragraphs((f"predicted: {time_view.estimate(report.time)} on {beside.gpu}",))
+    yield Section((*blocks, *paragraphs(beside.notes, "warning")))
+    if beside.parting is not None:
+        yield _parting(beside.parting)
+
+
+def _parting(parting: Parting) -> Section:
+    """How predicted and measured costs of instructions compare, and where they part most."""
+    pearson = f", Pearson {parting.pearson:.2f}" if parting.pearson is not None else ""
+    text = (
+        f"predicted beside measured {parting.measure}: {parting.same_percent:.0f} % at the same"
+        f" instruction of {parting.instructions:,}{pearson}"
+    )
+    return Section((*paragraphs((text,)), *_rows(_PARTING, parting.lines)))
+
+
+_MEASURED: Columns = (
+    ("measured", lambda row: row.name),
+    (Column("", right=True), lambda row: row.value),
+    ("", lambda row: row.unit),
+    (Column("", shrinks=True), lambda row: row.static),
+    (Column("", shrinks=True), lambda row: profile_view.short_note(row.note)),
+)
+_COUNTERS: Columns = (
+    ("counter, per dispatch", lambda counter: counter[0]),
+    (Column("mean", right=True), lambda counter: counter[1]),
+    ("least … most", lambda counter: counter[2]),
+)
+_EMULATED: Columns = (
+    ("counter, per dispatch", lambda row: row[0]),
+    (Column("recorded", right=True), lambda row: row[1]),
+    (Column("emulated", right=True), lambda row: row[2]),
+    (Column("ratio", right=True), lambda row: row[3]),
+    (Column("", shrinks=True), lambda row: row[4]),
+)
+_BESIDE: Columns = (
+    (Column("predicted", right=True), lambda row: time_view.figure(row.predicted, row.unit)),
+    (Column("measured", right=True), lambda row: time_view.figure(row.measured, row.unit)),
+    (Column("", right=True), lambda row: time_view.ratio(row.ratio)),
+    (Column("", shrinks=True), lambda row: row.about),
+)
+_PARTING: Columns = (
+    ("where they part", lambda row: f"line {row.line}"),
+    (Column("predicted %", right=True), lambda row: f"{row.predicted:.1f}"),
+    (Column("measured %", right=True), lambda row: f"{row.measured:.1f}"),
+    (Column("instruction", shrinks=True), lambda row: row.mnemonic),
+    ("predicted for", lambda row: time_view.STALLS[row.reason] if row.reason else ""),
+    (
+        Column("measured for", shrinks=True),
+        lambda row: stall_view.top_reasons(row.reasons) or "",
+    ),
+    (Column("source", shrinks=True), lambda row: view.place(row.source)),
+)
+_SAMPLES: Columns = (
+    (Column("samples", right=True), lambda sample: f"{sample.count:,}"),
+    (Column("%", right=True), lambda sample: f"{sample.share:.1f}"),
+    (Column("instruction", shrinks=True), lambda sample: sample.instruction),
+    (Column("kernel", shrinks=True), lambda sample: sample.kernel),
+    (Column("source", shrinks=True), lambda sample: view.file_name(sample.comment)),
+    (
+        Column("not issued for", shrinks=True),
+        lambda sample: ", ".join(f"{name} {count:,}" for name, count in sample.reasons),
+    ),
+)
+_TOTALS: Columns = (
+    (Column("total", right=True), lambda kernel: quantities.duration(kernel.total_ns)),
+    (Column("calls", right=True), lambda kernel: f"{kernel.calls:,}"),
+    (Column("mean", right=True), lambda kernel: quantities.duration(kernel.mean_ns)),
+    (Column("kernel", shrinks=True), lambda kernel: kernel.name),
+)
