@@ -268,7 +268,7 @@ def test_figures_in_pictures_are_those_of_the_analyses(
     assert {f"{32 * 64 * 32:,}", f"{4 * 32 * 64 * 32:,}"} <= set(rows)
     # The page shows the line of a compile, which its own test holds against the compiler at hand.
     line = re.search(
-        r"bound (\d+) cycles by (.+) \((.+) (\d+), (.+) (\d+), \d waves/EU\)",
+        r"bound (\d+) cycles by (.+) \((.+) (\d+), (.+) (\d+), \d waves/SIMD\)",
         (ROOT / "docs/explanation/bounds.md").read_text(),
     )
     assert line is not None

@@ -47,7 +47,7 @@ def test_registers_beyond_the_allocated_are_said() -> None:
     allocated = int_of(wild.metrics, "vgpr_allocated")
     assert allocated is not None
     assert allocated < 100
-    assert note.startswith(f"the code uses 100 vector registers of a lane, but {allocated} are")
+    assert note.startswith(f"the code uses 100 VGPRs, but {allocated} are")
 
 
 def test_a_dead_write_and_a_register_that_only_passes_through_a_loop() -> None:

@@ -117,7 +117,7 @@ def test_figures_by_hand(report: Report) -> None:
     assert per_iteration["vector_bits.lds_read.min"] == 64
     assert per_iteration["vectorized.lds_write"] == 1.0
     assert per_iteration["vectorized.lds_read"] == 0.0
-    # 40 VGPRs allow 512 // 40 = 12, capped at 8; LDS 16 workgroups; 8 waves/EU = 8 workgroups of 4.
+    # 40 VGPRs allow 512 // 40 = 12, capped at 8; LDS 16 workgroups; 8 waves = 8 workgroups of 4.
     assert value["occupancy.waves_per_eu"] == 8
 
 

@@ -216,7 +216,7 @@ CASES = (
     ok("KI006", kernel=step(resource="vgpr", reduce_by=9, gives=4)),
     fail(
         "KI007",
-        "0.50 waves/EU: 1 × 2 waves fit at a time (limited by lds)",
+        "0.50 waves/SIMD: 1 × 2 waves fit at a time (limited by lds)",
         kernel=occupancy(0.5, 1),
     ),
     ok("KI007", kernel=occupancy(1, 1)),

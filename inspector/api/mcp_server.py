@@ -332,7 +332,7 @@ class Tools:
             lds_bytes=lds_bytes,
             waves_per_workgroup=waves_per_workgroup,
         )
-        return f"{told.waves_per_eu} waves/EU, limited by {told.limiter}"
+        return f"{told.waves_per_eu} waves/SIMD, limited by {told.limiter}"
 
     def _path(self, target: str) -> str:
         """A target, relative to the server's folder."""

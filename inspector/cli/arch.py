@@ -88,7 +88,7 @@ _COLUMNS = [
     Column("name", lambda machine: machine.name),
     Column("family", lambda machine: machine.family),
     Column("wave", lambda machine: "/".join(map(str, machine.wave_sizes))),
-    Column("waves/EU", lambda machine: str(machine.max_waves), right=True),
+    Column("waves/SIMD", lambda machine: str(machine.max_waves), right=True),
     Column(
         "VGPRs/SIMD",
         lambda machine: "/".join(str(v) for v in machine.vgpr_total.values()),

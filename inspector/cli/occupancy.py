@@ -99,23 +99,23 @@ def _write(machine: Machine, demand: Demand, result: Occupancy, stream: TextIO) 
         stream.write(f"  cannot launch: {result.cannot_launch}\n")
     else:
         stream.write(
-            f"  resident  {result.waves_per_eu} waves/EU = {result.workgroups_per_cu}"
+            f"  resident  {result.waves_per_eu} waves/SIMD = {result.workgroups_per_cu}"
             f" workgroup(s)/{result.unit},"
             f" limited by {_NAMES.get(result.limiter or '', result.limiter)}\n"
         )
     stream.write(
-        f"  compiler  {result.compiler} waves/EU (LLVM {demand.llvm}: no whole workgroups)\n"
+        f"  compiler  {result.compiler} waves/SIMD (LLVM {demand.llvm}: no whole workgroups)\n"
     )
     stream.write(
         f"  alone     VGPRs {_or_dash(result.by_vgpr)}   SGPRs {_or_dash(result.by_sgpr)}"
         f"   LDS {_or_dash(result.by_lds)}   workgroups {_or_dash(result.by_workgroups)}"
-        "   waves/EU\n"
+        "   waves/SIMD\n"
     )
     step = result.next_step
     if step is not None:
         cuts = [(step.resource, step.reduce_by), *step.also]
         remedy = " and ".join(cut(name, by) for name, by in cuts)
-        stream.write(f"  next      {remedy} would give {step.gives} waves/EU\n")
+        stream.write(f"  next      {remedy} would give {step.gives} waves/SIMD\n")
     if result.note:
         stream.write(f"  note      {result.note}\n")
     if not result.levels:
@@ -130,7 +130,7 @@ def _columns(result: Occupancy) -> list[Column]:
         return "◀" if level.waves_per_eu == result.waves_per_eu else ""
 
     return [
-        Column("waves/EU", lambda level: str(level.waves_per_eu), right=True),
+        Column("waves/SIMD", lambda level: str(level.waves_per_eu), right=True),
         Column(f"workgroups/{result.unit}", lambda level: _or_dash(level.workgroups), right=True),
         Column("VGPRs ≤", lambda level: str(level.vgprs), right=True),
         Column("SGPRs ≤", lambda level: _or_dash(level.sgprs), right=True),

@@ -79,7 +79,9 @@ def profile() -> None:
 
 @profile.command(_RUN, context_settings={"allow_interspersed_args": False})
 @click.option("--counters", metavar="SET|NAME,...", help="Counters to read: sets and names.")
-@click.option("--att", is_flag=True, help="Trace threads (ATT): cycles of each instruction.")
+@click.option(
+    "--att", is_flag=True, help="Record a thread trace (ATT): cycles of each instruction."
+)
 @click.option("--pc-sampling", is_flag=True, help="Sample program counters.")
 @report_options
 @click.option(

@@ -179,7 +179,7 @@ def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
         and not (other == "lds_port" and "lds" in known_units)
     ]
     details += [f"{', '.join(unknown)} unknown"] if unknown else []
-    details.append(f"{show(value_of(metrics, 'bound.waves'))} waves/EU")
+    details.append(f"{show(value_of(metrics, 'bound.waves'))} waves/SIMD")
     covered = number_of(metrics, "bound.covered")
     named = value_of(metrics, "bound.unit") is not None
     if covered is not None and covered < 100:

@@ -213,7 +213,7 @@ def parked_text(value: ParkedValue) -> str:
 
 
 def live_text(pressure: RegisterPressure, line: int) -> str:
-    """`213 VGPRs and 16 AGPRs, which alone rule out 3 waves/EU (168 at most)`.
+    """`213 VGPRs and 16 AGPRs, which alone rule out 3 waves/SIMD (168 at most)`.
 
     Empty where no instruction stands.
 
@@ -231,7 +231,7 @@ def live_text(pressure: RegisterPressure, line: int) -> str:
     if above is None:
         return live
     waves, most = above
-    return f"{live}, which alone rule out {show(waves)} waves/EU ({show(most)} at most)"
+    return f"{live}, which alone rule out {show(waves)} waves/SIMD ({show(most)} at most)"
 
 
 def held_text(peak: LivePeak, most: int = 6) -> str:
@@ -337,11 +337,13 @@ def steps_text(pressure: RegisterPressure, *, has_agprs: bool) -> str:
         return ""
     waves, most = pressure.level
     kind = "VGPRs with AGPRs" if has_agprs else "VGPRs"
-    parts = [f"{show(pressure.allocated)} {kind} admit {show(waves)} waves/EU (up to {show(most)})"]
+    parts = [
+        f"{show(pressure.allocated)} {kind} admit {show(waves)} waves/SIMD (up to {show(most)})"
+    ]
     if pressure.next_level is not None and pressure.excess is not None:
         waves, most = pressure.next_level
         parts.append(
-            f"{show(waves)} waves/EU need {show(most)} at most: "
+            f"{show(waves)} waves/SIMD need {show(most)} at most: "
             + (
                 f"{pressure.excess} fewer live at the peak"
                 if pressure.excess > 0

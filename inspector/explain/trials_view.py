@@ -48,7 +48,7 @@ def tried_lines(finding: Finding) -> list[str]:
 
     Returns:
         Such as `tried: waves_per_eu 2 → 0: 41 → 29 µs (-29 %; -42 to -13 %), gone, 0 spills (was
-        364), same 1 wave/EU`, the fastest first.
+        364), same 1 wave/SIMD`, the fastest first.
     """
     trials = _told(finding)
     helped = [trial for trial in trials if trial.helped]
@@ -150,7 +150,7 @@ def _spills(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scal
 
 def _waves(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
     waves = metrics.get("occupancy.waves_per_eu")
-    unit = "wave/EU" if waves == 1 else "waves/EU"
+    unit = "wave/SIMD" if waves == 1 else "waves/SIMD"
     if "occupancy.waves_per_eu" in diff:
         before = diff["occupancy.waves_per_eu"][0]
         return f"{_number(waves)} {unit} (was {_number(before)})"

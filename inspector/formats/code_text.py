@@ -54,7 +54,7 @@ def write(
         budgets = ", ".join(
             f"{view.show(most)} for {view.show(waves)}" for waves, most in pressure.budgets
         )
-        text = f"  ┊ most registers for an occupancy (waves/EU): {budgets}"
+        text = f"  ┊ most registers for an occupancy (waves/SIMD): {budgets}"
         paper.print(Line())
         print_wrapped(paper, Line(text, "dim"), "    ")
 

@@ -22,7 +22,7 @@ _MOST_BYTES = 64 << 20
 
 
 class OccupancyLevel(Struct, frozen=True):
-    """A reachable occupancy, waves/EU, and the most VGPRs and LDS bytes that still reach it.
+    """A reachable occupancy, waves/SIMD, and the most VGPRs and LDS bytes that still reach it.
 
     None: the resource does not limit here.
     """
