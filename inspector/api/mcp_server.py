@@ -189,7 +189,9 @@ class Tools:
         """
         item = ids.parsed(id)
         if item is None:
-            raise KinspectError(f"{id!r} is no id", "name one that analyze or lint printed: f557ab")
+            raise KinspectError(
+                f"{id!r} is not an id", "name one that analyze or lint printed: f557ab"
+            )
         for kernel, named, calls in self._named(id, item):
             named_item = item_of(id, item, named.fingerprint, kernel, calls.show)
             return _item_text(named_item, details, calls)

@@ -64,7 +64,7 @@ def command(
         return _write_run(request, joined, output)
     if joined:
         raise KinspectError(
-            f"--with: {targets[0]} is no recording of a profiler", "name a run, or drop --with"
+            f"--with: {targets[0]} is not a recording of a profiler", "name a run, or drop --with"
         )
     return _write_report(request, output)
 

@@ -116,7 +116,7 @@ def show(
                 return
             if not named.is_kernel:
                 raise KinspectError(
-                    f"{named.id} is no kernel", f"`kinspect show {named.kernel_id}` is one"
+                    f"{named.id} is not a kernel", f"`kinspect show {named.kernel_id}` is one"
                 )
             _show_code(named.kernel, kind, lines, plain, form, output, color)
         return

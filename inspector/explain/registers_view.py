@@ -21,9 +21,11 @@ from ..model import (
 from .table import Column, rows_of
 from .view import file_name, plural, show
 
-MOST_ROWS = 12
-_MOST_LOOPS = 3
+_MOST_ROWS = 12
 """Values that have a row of their own."""
+_MOST_LOOPS = 3
+_MOST_NAMED = 6
+_MOST_SPILLED = 4
 _FEW = 2
 """Values with at most so many registers share a row, unless they are accumulators."""
 _KINDS: Mapping[str, str] = MappingProxyType(
@@ -75,8 +77,8 @@ def held_rows(peak: LivePeak) -> list[HeldRow]:
     others = [value for value in peak.values if value.kind != "address"]
     small = [v for v in others if _size(v) <= _FEW and v.kind != "accumulator"]
     large = [value for value in others if value not in small]
-    small += large[MOST_ROWS:]
-    rows = [_row(value) for value in large[:MOST_ROWS]]
+    small += large[_MOST_ROWS:]
+    rows = [_row(value) for value in large[:_MOST_ROWS]]
     for name, values in ((_ADDRESSES, addresses), (_OTHERS, small)):
         if values:
             rows.append(_together(name, values))
@@ -148,7 +150,7 @@ def spilled_table(values: Sequence[SpilledValue]) -> list[str]:
         Column("", lambda value: " ".join(filter(None, (_KINDS[value.kind], value.type)))),
         Column("line", lambda value: _place(value.source)),
     ]
-    return rows_of(columns, values[:MOST_ROWS])
+    return rows_of(columns, values[:_MOST_ROWS])
 
 
 def hot_traffic(value: SpilledValue, loop: str | None = None) -> str:
@@ -189,13 +191,13 @@ def spilled_name(value: SpilledValue) -> str:
     return f"{name} (address)" if value.kind == "address" else name
 
 
-def spilled_in_hot_loops(values: Sequence[SpilledValue], most: int = 4) -> str:
+def spilled_in_hot_loops(values: Sequence[SpilledValue]) -> str:
     """`q 69 reloads in L0, L1, acc 8 reloads, 8 stores in L0`; "" where nothing is."""
     hot = [value for value in values if value.hot_reloads or value.hot_stores]
-    parts = [f"{spilled_name(value)} {hot_traffic(value)}" for value in hot[:most]]
-    return "; ".join(
-        [*parts, f"and {plural(len(hot) - most, 'more value')}"] if hot[most:] else parts
-    )
+    parts = [f"{spilled_name(value)} {hot_traffic(value)}" for value in hot[:_MOST_SPILLED]]
+    if more := hot[_MOST_SPILLED:]:
+        parts.append(f"and {plural(len(more), 'more value')}")
+    return "; ".join(parts)
 
 
 def spilled_text(value: SpilledValue) -> str:
@@ -234,20 +236,20 @@ def live_text(pressure: RegisterPressure, line: int) -> str:
     return f"{live}, which alone rule out {show(waves)} waves/SIMD ({show(most)} at most)"
 
 
-def held_text(peak: LivePeak, most: int = 6) -> str:
+def held_text(peak: LivePeak) -> str:
     """`acc 96, k 55, q 40`: what holds most registers, in one line; "" where nothing has a name."""
     rows = held_rows(peak)
     listed = [(row.name, row.vgprs + row.agprs) for row in rows if row.vgprs + row.agprs]
     named = [item for item in listed if item[0] not in (_UNNAMED, _OTHERS)]
     if all(name == _ADDRESSES for name, _ in named):
         return ""
-    head = sorted(named, key=lambda item: -item[1])[:most]
+    head = sorted(named, key=lambda item: -item[1])[:_MOST_NAMED]
     left = sum(count for _, count in listed) - sum(count for _, count in head)
     parts = [f"{name} {count}" for name, count in head]
     return ", ".join([*parts, f"others {left}"] if left else parts)
 
 
-def untouched_text(passing: UntouchedValues, most: int = 6) -> str:
+def untouched_text(passing: UntouchedValues) -> str:
     """`22 VGPRs live through L0, which does not touch them: weight 16, bias 4, others 2`."""
     counts: dict[str, int] = {}
     for value in passing.values:
@@ -255,8 +257,8 @@ def untouched_text(passing: UntouchedValues, most: int = 6) -> str:
         name = f"{label} (address)" if value.kind == "address" else label
         counts[name] = counts.get(name, 0) + value.vgprs + value.agprs
     listed = sorted(counts.items(), key=lambda item: -item[1])
-    parts = [f"{name} {count}" for name, count in listed[:most]]
-    left = sum(count for _, count in listed[most:])
+    parts = [f"{name} {count}" for name, count in listed[:_MOST_NAMED]]
+    left = sum(count for _, count in listed[_MOST_NAMED:])
     files = [
         plural(count, name)
         for count, name in ((passing.vgprs, "VGPR"), (passing.agprs, "AGPR"))
@@ -270,11 +272,11 @@ def untouched_text(passing: UntouchedValues, most: int = 6) -> str:
     )
 
 
-def dead_writes_text(lines: Sequence[int], most: int = 6) -> str:
+def dead_writes_text(lines: Sequence[int]) -> str:
     """`3 vector instructions write what nothing reads: ISA 12, 40, 77`; "" where none does."""
     if not lines:
         return ""
-    listed = ", ".join(map(str, lines[:most])) + (", …" if len(lines) > most else "")
+    listed = ", ".join(map(str, lines[:_MOST_NAMED])) + (", …" if len(lines) > _MOST_NAMED else "")
     verb = "write" if len(lines) > 1 else "writes"
     return f"{plural(len(lines), 'vector instruction')} {verb} what nothing reads: ISA {listed}"
 

@@ -48,7 +48,7 @@ def write_one(kernel: KernelFile, description: Description | None, stream: TextI
     for title, table in (("Cases", description.cases), ("Benchmark shapes", description.bench)):
         if table:
             stream.write(f"\n{title} ({len(table)})\n")
-            stream.writelines(f"  {line}\n" for line in rows_of(_columns(table), table))
+            stream.writelines(f"  {line}\n" for line in rows_of(_CASE_COLUMNS, table))
     if description.tuning:
         points = math.prod(map(len, description.tuning.values()))
         stream.write(f"\nTuning space ({points} configurations)\n")
@@ -87,17 +87,6 @@ def _dump(value: Mapping[str, Any], stream: TextIO) -> None:
     stream.write("\n")
 
 
-def _columns(table: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """The columns of a table of cases: name, shape, tolerances and remarks."""
-    return [
-        Column("name", lambda case: str(case["name"])),
-        Column("shape", _shape),
-        Column("atol", lambda case: _number(case.get("atol")), right=True),
-        Column("rtol", lambda case: _number(case.get("rtol")), right=True),
-        Column("", lambda case: _remark(case)),
-    ]
-
-
 def _shape(entry: Mapping[str, Any]) -> str:
     return ", ".join(
         f"{name}={_plain(value)}" for name, value in entry.items() if name not in FIGURES
@@ -125,6 +114,13 @@ def _counted(number: int | None) -> str:
     return UNKNOWN if number is None else str(number)
 
 
+_CASE_COLUMNS = (
+    Column("name", lambda case: str(case["name"])),
+    Column("shape", _shape),
+    Column("atol", lambda case: _number(case.get("atol")), right=True),
+    Column("rtol", lambda case: _number(case.get("rtol")), right=True),
+    Column("", _remark),
+)
 COLUMNS = [
     Column("kernel", lambda entry: entry.kernel.name),
     Column("cases", lambda entry: _counted(entry.cases), right=True),
