@@ -57,8 +57,8 @@ def command(
     if runs and len(targets) > 1:
         raise KinspectError(
             f"{runs[0]}: a page shows one run alone",
-            "write a page for each, compare two by `kinspect profile compare`, or lay targets "
-            "beside a run by --with",
+            "write a page for each, compare two with `kinspect profile compare`, or add targets "
+            "to a run with --with",
         )
     if runs:
         return _write_run(request, joined, output)
