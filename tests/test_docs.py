@@ -25,6 +25,7 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.cli.main import main
 from msgspec import Struct
+from plain_english import IDIOM, too_long
 
 pytestmark = pytest.mark.usefixtures("shared_guests")
 
@@ -177,6 +178,35 @@ def parse(arguments: list[str]) -> None:
         command = subcommand
         context = click.Context(command, parent=context)
     command.make_context("command", list(arguments))
+
+
+def commands(
+    command: click.Command, context: click.Context, name: str
+) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        for word in command.list_commands(context):
+            below = command.get_command(context, word)
+            assert below is not None
+            inner = click.Context(below, parent=context, info_name=word)
+            yield from commands(below, inner, f"{name} {word}")
+
+
+def test_help_is_short_and_plain() -> None:
+    for name, command in commands(cli, click.Context(cli), "kinspect"):
+        helps = [getattr(option, "help", None) or "" for option in command.params]
+        for text in (command.help or "", *helps):
+            assert not too_long(text), name
+            assert not IDIOM.search(text), f"{name}: {text}"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in pages() if page.parent.name != "explanation"],
+    ids=subject,
+)
+def test_sentences_of_the_first_pages_are_short(page: Path) -> None:
+    assert not too_long(page.read_text())
 
 
 CODE = re.compile(r"`[^`]*`")

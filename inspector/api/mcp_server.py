@@ -157,7 +157,7 @@ class Tools:
         signature: str | None = None,
         argv: list[str] | None = None,
     ) -> str:
-        """Ask rules of kernels: only what is wrong, worst first.
+        """Apply rules to kernels: only what they find, worst first.
 
         Args:
             target: as for analyze.
@@ -229,7 +229,7 @@ class Tools:
         signature: str | None = None,
         argv: list[str] | None = None,
     ) -> str:
-        """Compile the cures of each finding (options, tiles, knobs) and say what came of each.
+        """Compile the changes that findings suggest (options, tiles, knobs); report their effect.
 
         Args:
             target: a .py file or .ttir, as for analyze.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "joined",
     metavar="TARGET",
     multiple=True,
-    help="A profiler's run: what to analyse and lay beside it.",
+    help="For a profiler's run: also analyse this and show it.",
 )
 @emulate_option
 @target_options
