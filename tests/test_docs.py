@@ -202,10 +202,10 @@ def test_help_is_short_and_plain() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [page for page in pages() if page.parent.name != "explanation"],
+    pages(),
     ids=subject,
 )
-def test_sentences_of_the_first_pages_are_short(page: Path) -> None:
+def test_sentences_of_a_page_are_short(page: Path) -> None:
     assert not too_long(page.read_text())
 
 

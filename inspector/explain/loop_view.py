@@ -20,6 +20,7 @@ from ..model import (
 from .occupancy_view import cannot_launch
 from .view import count, file_name, place, show
 
+_MOST_LINES = 4
 _UNITS = {
     "matrix": "matrix unit",
     "vector": "VALU",
@@ -212,8 +213,8 @@ def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:
     ]
 
 
-def _places(ops: Sequence[MemoryOp], max_lines: int = 4) -> str:
-    """The source lines of accesses, at most `max_lines` of each file."""
+def _places(ops: Sequence[MemoryOp]) -> str:
+    """The source lines of accesses, at most `_MOST_LINES` of each file."""
     by_file: dict[str, set[int]] = {}
     for op in ops:
         if op.source is not None:
@@ -222,8 +223,8 @@ def _places(ops: Sequence[MemoryOp], max_lines: int = 4) -> str:
     texts = []
     for name, lines in sorted(by_file.items()):
         numbers = [str(n) for n in sorted(lines)]
-        ellipsis = ",…" if len(numbers) > max_lines else ""
-        texts.append(f"{name}:{','.join(numbers[:max_lines])}{ellipsis}")
+        ellipsis = ",…" if len(numbers) > _MOST_LINES else ""
+        texts.append(f"{name}:{','.join(numbers[:_MOST_LINES])}{ellipsis}")
     return " ".join(texts)
 
 

@@ -108,7 +108,7 @@ def outcome_text(trial: Trial) -> str:
         "gone" if trial.gone else "the finding stays" if trial.gone is False else "",
         _spills(metrics, diff),
         _waves(metrics, diff),
-        _changed("VGPRs", "vgpr_count", diff),
+        _vgprs(diff),
         _lds(diff),
     ]
     if trial.new:
@@ -157,11 +157,11 @@ def _waves(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scala
     return f"same {_number(waves)} {unit}" if waves is not None else ""
 
 
-def _changed(title: str, name: str, diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
-    if name not in diff:
+def _vgprs(diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
+    if "vgpr_count" not in diff:
         return ""
-    before, after = diff[name]
-    return f"{_number(after)} {title} (was {_number(before)})"
+    before, after = diff["vgpr_count"]
+    return f"{_number(after)} VGPRs (was {_number(before)})"
 
 
 def _lds(diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:

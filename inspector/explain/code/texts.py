@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from io import BufferedReader
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -69,21 +68,9 @@ class Texts(Struct, frozen=True):
         return tuple(kind for kind in TEXTS if kind in self.lines)
 
 
-def read_file(path: Path) -> str:
-    """Reads a file as UTF-8; invalid bytes are replaced.
-
-    Raises:
-        KinspectError: the file cannot be read, is too large or is not a text.
-    """
-    return _text(path, named_files.opened)
-
-
-def _named_file(path: Path) -> str:
-    """Reads a file that a report or a text names, as `read_file`, where such may lie."""
-    return _text(path, named_files.opened_named)
-
-
-def _text(path: Path, opened: Callable[[Path, int], BufferedReader]) -> str:
+def _read(path: Path, *, own: bool) -> str:
+    """A file as UTF-8, with invalid bytes replaced; others than `own` are named by data."""
+    opened = named_files.opened if own else named_files.opened_named
     try:
         with opened(path, _MAX_BYTES) as stream:
             data = stream.read(os.fstat(stream.fileno()).st_size)
@@ -170,7 +157,7 @@ class _TextReader:
         `own` is for artifacts, which are ours; all others are named by data.
         """
         try:
-            self._raw[kind] = read_file(path) if own else _named_file(path)
+            self._raw[kind] = _read(path, own=own)
         except KinspectError as error:
             self._missing.setdefault(kind, f"{error.message}.")
         except (OSError, ValueError) as error:
