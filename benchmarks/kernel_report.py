@@ -46,7 +46,7 @@ class CompileRow:
         spills: spilled VGPRs.
         hot_spills: scratch accesses in one iteration of the hot loops.
         lds: bytes.
-        waves: resident waves per EU.
+        waves: resident waves per SIMD.
         workgroups: resident workgroups per CU.
         matrix: matrix instructions of one iteration of the main loop; None without a loop.
         loads: widths of the global loads in the hot loops (without one: of all), in bits.
@@ -152,7 +152,7 @@ def summary(
 def table(rows: Sequence[CompileRow]) -> Iterator[str]:
     """A Markdown table of one kernel file's cases."""
     titles = (
-        *("case", "arch", "VGPRs", "spilled", "in hot loops", "LDS bytes", "waves/EU"),
+        *("case", "arch", "VGPRs", "spills", "in hot loops", "LDS bytes", "waves/SIMD"),
         *("workgroups/CU", "matrix/iteration", "loads, bits"),
     )
     yield "| " + " | ".join(titles) + " |"

@@ -71,7 +71,7 @@ QUESTIONS = (
         "2-occupancy",
         "What limits its occupancy?",
         ("5",),
-        (r"1 wave/EU = 1 workgroup/CU:", r"limited by LDS", r"32768 B of LDS fewer"),
+        (r"1 wave/SIMD = 1 workgroup/CU:", r"limited by LDS", r"32768 B of LDS fewer"),
     ),
     Question(
         "3-narrow",

@@ -24,7 +24,7 @@ from kinspect.inspector.pipeline.executing import Sample
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.pipeline.made_up import TILE, buffers_of
 from kinspect.inspector.profile.figures.counter_comparison import compared
-from kinspect.inspector.report.json_read import read
+from kinspect.inspector.report.json_read import SavedReport
 from kinspect.inspector.report.json_write import kernel_dict
 
 pytestmark = pytest.mark.xdist_group(name="emulate")
@@ -141,7 +141,9 @@ def test_what_integers_hold_decides_where_it_is_known(kernels: list[Mapping[str,
 def test_the_report_is_read_back_as_it_was_written(kernels: list[Mapping[str, Any]]) -> None:
     document = {"schema_version": 1, "tool": {}, "target": "", "errors": [], "notes": []}
     text = json.dumps({**document, "kernels": kernels})
-    for kernel, written in zip(read(text, "report.json").kernels, kernels, strict=True):
+    for kernel, written in zip(
+        SavedReport.open(text, "report.json").report().kernels, kernels, strict=True
+    ):
         assert kernel.emulated is not None
         again = json.loads(json.dumps(kernel_dict(kernel)))
         assert again["emulated"] == written["emulated"]

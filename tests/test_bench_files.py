@@ -125,7 +125,7 @@ def test_tune_gemm_comes_back(cases: list[UserCase]) -> None:
         ("- {M: 1, N: 2, K: 0}", "f:1: M, N and K"),
         ("- {M: 1, N: 2, K: 3}\n- 5", "f:2: M, N and K"),
         ("- {M: 1, N: 2, K: 3, x: [1]}", "f:1: a value"),
-        ("- {M: 1, N: 2, K: 3} # TFLOPS: x time(us): 3", "f:1: 'x' is no number"),
+        ("- {M: 1, N: 2, K: 3} # TFLOPS: x time(us): 3", "f:1: 'x' is not a number"),
         ("- &a {M: 1, N: 2, K: 3, x: *b}", "f:1: YAML whose aliases"),
     ],
 )

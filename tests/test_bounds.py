@@ -196,7 +196,7 @@ def test_rdna_issues_in_every_clock() -> None:
 def test_the_report_names_the_bound() -> None:
     cells = dict(scorecard(hot_loop(UNITS["matrix"][0]).metrics))
     assert cells["bound"].startswith("256 cycles by matrix unit (")
-    assert cells["bound"].endswith("8 waves/EU)")
+    assert cells["bound"].endswith("8 waves/SIMD)")
 
 
 def test_no_unit_is_named_where_most_code_is_under_conditions() -> None:

@@ -251,7 +251,6 @@ def test_a_line_without_position_takes_that_of_its_neighbour() -> None:
     assert links.nearest("amdgcn", 60, "source") is None
     assert links.nearest("source", 90, "amdgcn") is None
     assert links.nearest("source", 6, "amdgcn") == 13
-    assert not links.has_position("amdgcn", 11)
 
 
 def test_a_directive_leads_where_its_instruction_leads() -> None:

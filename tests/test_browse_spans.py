@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.explain.code.folds import HIDDEN_FIRST, all_folds, folded_first, folds
+from kinspect.inspector.explain.code.folds import HIDDEN_FIRST, all_folds
 from kinspect.inspector.explain.code.highlighting import CLASS_STYLES, STRING, spans, within_strings
 from kinspect.inspector.explain.code.texts import TEXTS, lines_of
 from kinspect.inspector.isa.assembly import parse_text
@@ -222,9 +222,7 @@ def test_folds_nest_and_stay_within_the_text(path: Path) -> None:
             around.pop()
         assert not around or fold.last <= around[-1], fold
         around.append(fold.last)
-    assert dict(folds(kind, lines, function)) == {fold.start: fold.last for fold in found}
     assert len({fold.start for fold in found}) == len(found)
-    assert folded_first(kind, lines) <= {fold.start for fold in found}
 
 
 def test_a_fold_that_begins_at_the_end_of_another_is_within_it() -> None:
@@ -242,11 +240,11 @@ def test_a_fold_that_begins_at_the_end_of_another_is_within_it() -> None:
 
 def visible(kind: str, lines: list[str]) -> list[int]:
     """The lines that are shown at first."""
-    known, closed = folds(kind, lines), folded_first(kind, lines)
+    closed = {f.start: f.last for f in all_folds(kind, lines) if f.what in HIDDEN_FIRST}
     shown, at = [], 0
     while at < len(lines):
         shown.append(at)
-        at = known[at] + 1 if at in closed else at + 1
+        at = closed.get(at, at) + 1
     return shown
 
 
@@ -285,12 +283,13 @@ def test_at_first_the_table_of_positions_is_hidden(path: Path) -> None:
 def test_functions_fold_as_pythons_parser_sees_them(path: Path) -> None:
     text = path.read_text("utf-8")
     lines = lines_in(path)
-    known = folds("source", lines)
+    found = all_folds("source", lines)
+    known = {fold.start: fold.last for fold in found}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             last = node.end_lineno or node.lineno
             assert known.get(node.lineno - 1, node.lineno - 1) == last - 1, node.name
-    assert folded_first("source", lines) == frozenset()
+    assert HIDDEN_FIRST.isdisjoint(fold.what for fold in found)
 
 
 def test_the_prologue_can_be_folded_up_to_the_first_loop() -> None:

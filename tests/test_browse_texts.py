@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.explain.code.texts import TEXTS, lines_of, texts_of, texts_of_file
 from kinspect.inspector.model import Artifact, KernelReport, SourceLoc, Variant
 from kinspect.inspector.pipeline.analysis import analyze_text
@@ -84,14 +83,6 @@ def test_a_file_that_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:
     broken.write_bytes(b"\x7fELF\0\0")
     assert texts_of_file(broken).missing["amdgcn"] == f"{broken} is not a text."
     assert texts_of_file(tmp_path / "none.s").lines == {}
-
-    def refuses(path: Path) -> str:
-        raise KinspectError(f"{path.name} is locked", "unlock it")
-
-    texts = texts_of(reported(ISA), refuses)
-    assert texts.lines == {}
-    assert texts.missing["amdgcn"] == f"{ISA.name} is locked."
-    assert set(texts.missing) == set(TEXTS)
 
 
 def test_what_was_saved_without_its_texts_says_so() -> None:

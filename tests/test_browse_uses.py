@@ -13,7 +13,6 @@ import pytest
 from kinspect.inspector.explain.code.uses import (
     effects,
     numbers_of,
-    register_at,
     registers_of,
     uses,
 )
@@ -272,11 +271,6 @@ def test_registers_are_found_by_column() -> None:
     names = [line[start:stop] for start, stop, _ in registers_of(line)]
     assert names == [name for _, _, name in registers_of(line)]
     assert names == ["a[0:3]", "v12", "v[14:15]", "a[0:3]"]
-    assert register_at(line, line.index("v12")) == "v12"
-    assert register_at(line, line.index("v12") + 2) == "v12"
-    assert register_at(line, line.index("v12") + 3) is None
-    assert register_at(line, line.index("v99")) is None
-    assert register_at(line, 10_000) is None
     assert [name for _, _, name in registers_of("s_and_saveexec_b64 s[0:1], vcc")] == [
         "s[0:1]",
         "vcc",

@@ -311,7 +311,7 @@ def test_missing_modules_and_files_beside_the_script(capture: Any, tmp_path: Pat
     assert not report["errors"], stderr
     assert len(report["kernels"]) == 2
     assert "no_such_plotting_library is not installed: stand-ins that do nothing" in stderr
-    assert "it is no package known here" in stderr
+    assert "it is not a package known here" in stderr
     assert (tmp_path / "sizes.txt").read_text() == "2048"  # the script wrote to its own copy
 
 
@@ -518,7 +518,7 @@ def test_a_value_of_a_module_that_is_not_installed_is_no_argument(captured: Any)
     assert [error["file"] for error in report["errors"]] == list(values)
     for error in report["errors"]:
         assert "of_this_project is not installed" in error["message"]
-        assert "it is no package known here" in error["hint"]
+        assert "it is not a package known here" in error["hint"]
     assert "einops, of_this_project are not installed" in stderr
     assert "pip install einops, or" in stderr
 

@@ -340,7 +340,7 @@ def test_what_check_imports_is_required_or_in_the_extra() -> None:
         (ModuleNotFoundError("", name="cv2.dnn"), "pip install opencv-python`"),
         (ModuleNotFoundError("", name="fla.ops"), "pip install flash-linear-attention`"),
         # Whatever the index holds under that name is a stranger's.
-        (ModuleNotFoundError("", name="sizes"), "install what brings sizes (it is no package"),
+        (ModuleNotFoundError("", name="sizes"), "install what brings sizes (it is not a package"),
         (ModuleNotFoundError("", name="The 'x' distribution"), "mend or replace the triton"),
         (ModuleNotFoundError("", name="json.nothing"), "the json of"),
         (

@@ -146,14 +146,14 @@ def test_a_rise_in_vgprs_that_costs_no_wave_is_neutral() -> None:
     assert pair.verdict == "neutral"
     found = change(pair, "vgpr_count")
     assert found.judgement == "neutral"
-    assert found.why == "208 → 216 VGPRs: still 2 waves/EU"
+    assert found.why == "208 → 216 VGPRs: still 2 waves/SIMD"
 
 
 def test_vgprs_over_a_step_are_a_regression_by_the_waves() -> None:
     pair = compared(kernel(loop(), vgprs=128), kernel(loop(), vgprs=136))
     assert pair.verdict == "regression"
-    assert change(pair, "occupancy.waves_per_eu").why == "4 → 3 waves/EU: limited by VGPRs"
-    assert change(pair, "vgpr_count").why == "128 → 136 VGPRs: 4 → 3 waves/EU"
+    assert change(pair, "occupancy.waves_per_eu").why == "4 → 3 waves/SIMD: limited by VGPRs"
+    assert change(pair, "vgpr_count").why == "128 → 136 VGPRs: 4 → 3 waves/SIMD"
     assert not change(pair, "vgpr_count").matters  # one loss is not counted twice
 
 
@@ -178,14 +178,14 @@ def test_fewer_vgprs_bought_with_spills_in_the_loop_are_mixed() -> None:
 
 
 def test_lds_matters_where_a_workgroup_less_is_resident() -> None:
-    # 64 KiB: 24 KiB fit twice and 20 KiB three times; 4 waves on 4 EUs are one of each.
+    # 64 KiB: 24 KiB fit twice and 20 KiB three times; 4 waves on 4 SIMDs are one of each.
     pair = compared(kernel(loop(), lds=20 << 10), kernel(loop(), lds=24 << 10))
     assert pair.verdict == "regression"
     assert change(pair, "lds_bytes").judgement == "regression"
-    assert change(pair, "occupancy.waves_per_eu").why == "3 → 2 waves/EU: limited by LDS"
+    assert change(pair, "occupancy.waves_per_eu").why == "3 → 2 waves/SIMD: limited by LDS"
     pair = compared(kernel(loop(), lds=22 << 10), kernel(loop(), lds=30 << 10))
     assert pair.verdict == "neutral"
-    assert change(pair, "lds_bytes").why == "22528 → 30720 bytes LDS: still 2 waves/EU"
+    assert change(pair, "lds_bytes").why == "22528 → 30720 bytes LDS: still 2 waves/SIMD"
 
 
 def test_what_does_not_limit_is_not_blamed() -> None:
@@ -194,7 +194,7 @@ def test_what_does_not_limit_is_not_blamed() -> None:
     assert change(pair, "lds_bytes").judgement == "regression"
     found = change(pair, "vgpr_count")
     assert found.judgement == "neutral"
-    assert found.why == "100 → 160 VGPRs: the 3 → 1 waves/EU are not from this"
+    assert found.why == "100 → 160 VGPRs: the 3 → 1 waves/SIMD are not from this"
     # The option asks for more VGPRs than are used: fewer used are not what costs the waves.
     asked = kernel(loop(), vgprs=250, vgpr_count=120)
     pair = compared(kernel(loop(), vgprs=128), asked)

@@ -342,7 +342,7 @@ def test_equal_options_change_nothing(diff: Diff) -> None:
 
 
 def test_a_regression_is_exit_1_only_when_asked(diff: Diff) -> None:
-    # 2 waves/EU at most are asked of the compiler where more would be resident.
+    # 2 waves/SIMD at most are asked of the compiler where more would be resident.
     args = (KERNELS, "--kernel", "gemm", "--no-passes", "--set", "waves_per_eu=0", "--set")
     status, data, _ = diff(*args, "num_warps=8")
     assert status == 0

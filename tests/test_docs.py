@@ -25,6 +25,7 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.cli.main import main
 from msgspec import Struct
+from plain_english import IDIOM, too_long
 
 pytestmark = pytest.mark.usefixtures("shared_guests")
 
@@ -179,6 +180,35 @@ def parse(arguments: list[str]) -> None:
     command.make_context("command", list(arguments))
 
 
+def commands(
+    command: click.Command, context: click.Context, name: str
+) -> Iterator[tuple[str, click.Command]]:
+    yield name, command
+    if isinstance(command, click.Group):
+        for word in command.list_commands(context):
+            below = command.get_command(context, word)
+            assert below is not None
+            inner = click.Context(below, parent=context, info_name=word)
+            yield from commands(below, inner, f"{name} {word}")
+
+
+def test_help_is_short_and_plain() -> None:
+    for name, command in commands(cli, click.Context(cli), "kinspect"):
+        helps = [getattr(option, "help", None) or "" for option in command.params]
+        for text in (command.help or "", *helps):
+            assert not too_long(text), name
+            assert not IDIOM.search(text), f"{name}: {text}"
+
+
+@pytest.mark.parametrize(
+    "page",
+    pages(),
+    ids=subject,
+)
+def test_sentences_of_a_page_are_short(page: Path) -> None:
+    assert not too_long(page.read_text())
+
+
 CODE = re.compile(r"`[^`]*`")
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 
@@ -268,7 +298,7 @@ def test_figures_in_pictures_are_those_of_the_analyses(
     assert {f"{32 * 64 * 32:,}", f"{4 * 32 * 64 * 32:,}"} <= set(rows)
     # The page shows the line of a compile, which its own test holds against the compiler at hand.
     line = re.search(
-        r"bound (\d+) cycles by (.+) \((.+) (\d+), (.+) (\d+), \d waves/EU\)",
+        r"bound (\d+) cycles by (.+) \((.+) (\d+), (.+) (\d+), \d waves/SIMD\)",
         (ROOT / "docs/explanation/bounds.md").read_text(),
     )
     assert line is not None

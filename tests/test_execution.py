@@ -1012,7 +1012,7 @@ def test_passes_that_are_a_link_are_not_the_runs(
 def test_a_folder_with_a_recording_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run, _ = recorded(tmp_path, manifest=True)
     assert is_recording(run)
-    with pytest.raises(KinspectError, match=r"a recording lies in .*, and scripts beside it"):
+    with pytest.raises(KinspectError, match=r"holds both a recording \(.*\) and scripts"):
         is_recording(tmp_path)
     for script in tmp_path.rglob("*.py"):
         script.unlink()

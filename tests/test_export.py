@@ -242,8 +242,8 @@ def test_an_empty_folder_is_used(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("full", "it is not empty"),
-        ("file", "it is no folder"),
-        ("dangling", "it is no folder"),
+        ("file", "it is not a folder"),
+        ("dangling", "it is not a folder"),
         ("absent/repro", "no such folder"),
     ],
 )

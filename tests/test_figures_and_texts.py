@@ -138,7 +138,7 @@ def test_occupancy_and_rounds_name_the_unit(cu_mode: bool, unit: str) -> None:
     }
     kernel = replace(report_of(values), demand=Demand(vgprs=16, cu_mode=cu_mode))
     assert occupancy_lines(kernel) == [
-        f"16 waves/EU = 32 workgroups/{unit}: limited by the workgroup limit of a {unit} with 2 "
+        f"16 waves/SIMD = 32 workgroups/{unit}: limited by the workgroup limit of a {unit} with 2 "
         "waves/workgroup",
         f"6,144 workgroups in 2 rounds on {96 if cu_mode else 48} {unit}s: 100 % of their places "
         "used",
@@ -265,9 +265,9 @@ def test_metadata_is_read_as_llvm_reads_it(name: str, tmp_path: Path) -> None:
     ("used", "requested", "words"),
     [
         # 512 registers hold two waves with 169 to 256 of them, 8 with up to 64.
-        (41, 169, "2 waves/EU by the VGPRs asked for: 176, of which 41 are used"),
-        (169, 169, "2 waves/EU by VGPRs"),
-        (41, 64, "8 waves/EU by VGPRs"),
+        (41, 169, "2 waves/SIMD by the VGPRs asked for: 176, of which 41 are used"),
+        (169, 169, "2 waves/SIMD by VGPRs"),
+        (41, 64, "8 waves/SIMD by VGPRs"),
     ],
 )
 def test_what_limits_waves_where_the_lds_is_not_known(
@@ -281,7 +281,7 @@ def test_what_limits_waves_where_the_lds_is_not_known(
 def test_diff_names_the_request(tmp_path: Path) -> None:
     paths = asking(41, 64, tmp_path), asking(41, 169, tmp_path)
     output = kinspect("diff", *paths, "--fail-on", "never")
-    assert "8 → 2 waves/EU: limited by the VGPRs that the kernel asks for" in output
+    assert "8 → 2 waves/SIMD: limited by the VGPRs that the kernel asks for" in output
 
 
 def asking(used: int, requested: int, folder: Path) -> Path:

@@ -17,7 +17,8 @@ from kinspect.inspector.explain.expressions import Expressions
 from kinspect.inspector.model import Finding, KernelReport
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.report import json_read, json_write
+from kinspect.inspector.report import json_write
+from kinspect.inspector.report.json_read import SavedReport
 
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
 
@@ -78,7 +79,7 @@ def test_a_saved_report_has_positions_and_columns() -> None:
     report = collect(Request((str(FIXTURES / "hip_passes_gfx942.s"),)))
     kernel = report.kernels[0]
     document = json_write.to_dict(report)
-    again, *_ = json_read.read(json.dumps(document), "r.json").kernels
+    again, *_ = SavedReport.open(json.dumps(document), "r.json").report().kernels
     assert again.metrics["loads.passes"].positions == kernel.metrics["loads.passes"].positions
     assert again.findings[0].locations == kernel.findings[0].locations
 
@@ -92,7 +93,7 @@ def test_a_report_of_before_has_none() -> None:
 
     report = collect(Request((str(FIXTURES / "hip_passes_gfx942.s"),)))
     former = without(json_write.to_dict(report))
-    kernel, *_ = json_read.read(json.dumps(former), "r.json").kernels
+    kernel, *_ = SavedReport.open(json.dumps(former), "r.json").report().kernels
     assert {at.column for fact in kernel.facts for at in fact.locations} == {None}
     assert not any(metric.positions for metric in kernel.metrics.values())
 

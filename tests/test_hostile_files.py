@@ -250,11 +250,11 @@ def test_dumps_that_shrink_well_are_read_back_and_bombs_are_not(
             packed.writestr(f"artifacts/{digest}", data)
         if not readable:
             with pytest.raises(KinspectError, match="inflates to far more"):
-                saved.load(path, tmp_path / "cache")
+                saved.opened(path, tmp_path / "cache").report()
             assert not (tmp_path / "cache" / digest).exists()
             continue
         assert len(data) > 32 * path.stat().st_size + limits.BASE_INFLATED
-        (kernel,) = saved.load(path, tmp_path / "cache").kernels
+        (kernel,) = saved.opened(path, tmp_path / "cache").report().kernels
         assert kernel.artifacts["passes"].path.read_bytes() == data
 
 

@@ -175,7 +175,7 @@ def test_an_archive_names_no_other_file(tmp_path: Path) -> None:
         with zipfile.ZipFile(tmp_path / "x.kinspect", "w") as archive:
             archive.writestr("report.json", json.dumps(document))
         with pytest.raises(KinspectError, match="damaged report"):
-            saved.load(tmp_path / "x.kinspect", tmp_path / "cache")
+            saved.opened(tmp_path / "x.kinspect", tmp_path / "cache").report()
 
 
 # --------------------------------------------------------------------------- streams

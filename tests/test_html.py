@@ -97,10 +97,10 @@ def test_levels_are_those_of_the_occupancy(attend: KernelReport) -> None:
 def test_steps_end_where_the_levels_do() -> None:
     drawn = svg.steps("t", "VGPRs", [(8, 64), (4, 128), (1, 512)], (100.0, 4.0))
     assert re.findall(r"<title>([^<]*)</title>", drawn)[1:] == [
-        "up to 64 VGPRs: 8 waves/EU",
-        "up to 128 VGPRs: 4 waves/EU",
-        "up to 512 VGPRs: 1 waves/EU",
-        "this kernel: 100 VGPRs, 4 waves/EU",
+        "up to 64 VGPRs: 8 waves/SIMD",
+        "up to 128 VGPRs: 4 waves/SIMD",
+        "up to 512 VGPRs: 1 waves/SIMD",
+        "this kernel: 100 VGPRs, 4 waves/SIMD",
     ]
     widths = [
         float(w) for w in re.findall(r'width="([\d.]+)" height="[\d.]+" class="under"', drawn)

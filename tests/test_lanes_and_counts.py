@@ -16,7 +16,8 @@ from kinspect.inspector.cli.group import cli
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.context import Context, Overrides
-from kinspect.inspector.report import json_read, json_write
+from kinspect.inspector.report import json_write
+from kinspect.inspector.report.json_read import SavedReport
 
 from .test_argument_words import TEXT
 
@@ -156,7 +157,7 @@ def test_a_saved_report_keeps_how_far_lanes_lie_apart() -> None:
     report = kinspect.analyze(COUNTS).report
     stream = io.StringIO()
     json_write.write(report, stream)
-    again = json_read.read(stream.getvalue(), "counts.json")
+    again = SavedReport.open(stream.getvalue(), "counts.json").report()
     uses = [[op.use for op in kernel.memory_ops] for kernel in report.kernels]
     assert any(use is not None and use.steps for own in uses for use in own)
     assert [[op.use for op in kernel.memory_ops] for kernel in again.kernels] == uses

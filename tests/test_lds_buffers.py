@@ -11,8 +11,8 @@ from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import analyze_ttgir
 from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.report import json_read
 from kinspect.inspector.report import json_write as json_v1
+from kinspect.inspector.report.json_read import SavedReport
 
 pytestmark = pytest.mark.xdist_group("rule fixtures")
 
@@ -118,7 +118,7 @@ def test_they_survive_a_saved_report(kernels: Mapping[str, KernelReport]) -> Non
     kernel = kernels["too_much_lds"]
     stream = io.StringIO()
     json_v1.write(Report("t", {}, (kernel,), ()), stream)
-    (again,) = json_read.read(stream.getvalue(), "t").kernels
+    (again,) = SavedReport.open(stream.getvalue(), "t").report().kernels
     assert again.lds_buffers == kernel.lds_buffers
     assert [f.tried for f in again.findings] == [f.tried for f in kernel.findings]
     assert again.findings[0].advice == kernel.findings[0].advice

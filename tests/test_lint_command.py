@@ -483,7 +483,7 @@ def test_faults_of_the_settings_are_all_told_and_nothing_is_evaluated(
         "[[tool.kinspect.kernel]] 1.ignore: no rule KI0002 (did you mean KI002?)",
         "[[tool.kinspect.kernel]] 1.severity: no rule KI0003",
         "1.budget.vgpr_cont: no metric vgpr_cont (did you mean vgpr_count?)",
-        "1.budget.scratch_bytes: 'about 2' is no comparison",
+        "1.budget.scratch_bytes: 'about 2' is not a comparison",
         "1.budget.op.bits: ",
         "1.budget.empty: ",
     )

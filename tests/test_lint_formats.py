@@ -559,17 +559,19 @@ def test_names_count_from_the_workspace(
     assert parsed(first)[1]["file"] == "sub/gemm.py"
 
 
-def test_the_root_without_a_workspace(tmp_path: Path) -> None:
+def test_the_root_without_a_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     below = tmp_path / "repo" / "a" / "b"
     below.mkdir(parents=True)
     (tmp_path / "repo" / ".git").mkdir()
-    assert repository_root({}, below) == tmp_path / "repo"
-    stated = {"GITHUB_WORKSPACE": str(tmp_path / "other")}
-    assert repository_root(stated, below) == tmp_path / "repo"
-    assert path_in_repository("../x.py", tmp_path / "repo", below) == "a/x.py"
-    assert path_in_repository("../../../x.py", tmp_path / "repo", below) is None
+    monkeypatch.chdir(below)
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    assert repository_root() == tmp_path / "repo"
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path / "other"))
+    assert repository_root() == tmp_path / "repo"
+    assert path_in_repository("../x.py", tmp_path / "repo") == "a/x.py"
+    assert path_in_repository("../../../x.py", tmp_path / "repo") is None
     sibling = str(tmp_path / "repository.py")
-    assert path_in_repository(sibling, tmp_path / "repo", below) is None
+    assert path_in_repository(sibling, tmp_path / "repo") is None
 
 
 # --------------------------------------------------------------------------- Markdown

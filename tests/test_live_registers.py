@@ -12,8 +12,8 @@ from kinspect.inspector.model import KernelReport, LoopTraffic, Report, int_of
 from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.context import Context
-from kinspect.inspector.report import json_read
 from kinspect.inspector.report import json_write as json_v1
+from kinspect.inspector.report.json_read import SavedReport
 from msgspec.structs import replace
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
@@ -47,7 +47,7 @@ def test_registers_beyond_the_allocated_are_said() -> None:
     allocated = int_of(wild.metrics, "vgpr_allocated")
     assert allocated is not None
     assert allocated < 100
-    assert note.startswith(f"the code uses 100 vector registers of a lane, but {allocated} are")
+    assert note.startswith(f"the code uses 100 VGPRs, but {allocated} are")
 
 
 def test_a_dead_write_and_a_register_that_only_passes_through_a_loop() -> None:
@@ -63,7 +63,9 @@ def test_a_dead_write_and_a_register_that_only_passes_through_a_loop() -> None:
     (passing,) = kernel.untouched
     assert (passing.loop, passing.vgprs, passing.agprs) == ("L0", 1, 0)
     assert [value.registers for value in passing.values] == ["v21"]
-    again = json_read.read(json.dumps(json_v1.to_dict(Report("", {}, (kernel,), ()))), "again")
+    again = SavedReport.open(
+        json.dumps(json_v1.to_dict(Report("", {}, (kernel,), ()))), "again"
+    ).report()
     assert again.kernels[0].untouched == kernel.untouched
     assert again.kernels[0].dead_writes == kernel.dead_writes
     assert registers_view.untouched_text(passing) == (

@@ -241,7 +241,7 @@ def test_mistakes_are_answers_of_one_line(folder: Path) -> None:
         assert "none of the last reports" in await call("show", id="abcdef")
         assert "no stage" in await call("code", id="abcdef", stage="elf")
         assert await call("occupancy", arch="gfx942", vgprs=140, lds_bytes=32768) == (
-            "2 waves/EU, limited by lds"
+            "2 waves/SIMD, limited by lds"
         )
 
     with_server(folder, use)

@@ -311,7 +311,7 @@ def test_a_filter_that_finds_nothing_says_what_there_is(
 ) -> None:
     status, out, err = asked(capfd, "profile", "import", str(trace), "--kernel", "nosuch")
     assert (status, out) == (2, "")
-    assert "--kernel nosuch: finds none of the recorded kernels; there is " in err
+    assert "--kernel nosuch: matches none of the recorded kernels; there is " in err
     assert NAME in err
     html = tmp_path / "x.html"
     assert asked(capfd, "report", str(trace), "--kernel", "nosuch", "-o", str(html))[0] == 2

@@ -186,7 +186,7 @@ def test_a_figure_that_only_loops_have_is_the_main_loops(
     held = replace(kernel, loops=(), main_loop=None)
     analysis = kinspect.Analysis(replace(small.report, kernels=(held,)))
     assert "the kernel has no hot loop" in message_of(analysis, {"bound.cycles": 1500}, tmp_path)
-    with pytest.raises(KinspectError, match="is no number"):
+    with pytest.raises(KinspectError, match="is not a number"):
         limits_of({"bound.cycles": "< sgpr_cont"})
 
 

@@ -22,8 +22,8 @@ from kinspect.inspector.pipeline import forked
 from kinspect.inspector.pipeline.events import Failed
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.pipeline.reading import Transformed
-from kinspect.inspector.report import json_read, saved
 from kinspect.inspector.report import json_write as json_v1
+from kinspect.inspector.report import saved
 from kinspect.inspector.report.json_read import SavedReport
 
 DATA = Path(__file__).parent / "data" / "isa"
@@ -86,7 +86,7 @@ def test_what_files_state_passes_between_processes_whatever_it_is(tmp_path: Path
     document = json_v1.to_dict(alone)
     assert len(document["kernels"]) == 3
     assert json_v1.to_dict(several) == document
-    assert json_v1.to_dict(json_read.read(json.dumps(document), "r.json")) == document
+    assert json_v1.to_dict(SavedReport.open(json.dumps(document), "r.json").report()) == document
 
 
 @forks
@@ -206,7 +206,7 @@ def test_kernels_are_read_when_they_are_asked_for(text: str) -> None:
 
 @pytest.mark.parametrize("form", [str, str.encode, lambda t: t.encode("utf-16")])
 def test_a_report_is_read_in_any_encoding(text: str, form: Callable[[str], str | bytes]) -> None:
-    again = json_read.read(form(text), "r.json")
+    again = SavedReport.open(form(text), "r.json").report()
     assert json_v1.to_dict(again) == json.loads(text)
 
 
@@ -214,7 +214,7 @@ def test_what_python_writes_is_read(text: str) -> None:
     """Infinite floats, which JSON lacks, become text: what is written of them is JSON."""
     data = json.loads(text)
     data["kernels"][0]["metrics"]["vgpr_count"]["value"] = float("-inf")
-    again = json_read.read(json.dumps(data), "r.json")
+    again = SavedReport.open(json.dumps(data), "r.json").report()
     assert again.kernels[0].metrics["vgpr_count"].value == "-inf"
 
 
@@ -236,5 +236,5 @@ def test_only_the_artifacts_that_are_needed_are_unpacked(tmp_path: Path, text: s
     kernel = next(opened.kernels())
     assert {k: a.path.read_bytes() for k, a in kernel.artifacts.items()} == {"amdgcn": b"code"}
     assert [p.name for p in (tmp_path / "cache").iterdir()] == [digests["amdgcn"]]
-    every = saved.load(path, tmp_path / "cache").kernels[0].artifacts
+    every = saved.opened(path, tmp_path / "cache").report().kernels[0].artifacts
     assert {k: a.path.read_bytes() for k, a in every.items()} == contents

@@ -16,8 +16,9 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import Artifact, Metric, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.report import json_read, saved, schema
 from kinspect.inspector.report import json_write as json_v1
+from kinspect.inspector.report import saved, schema
+from kinspect.inspector.report.json_read import SavedReport
 from msgspec.structs import replace
 
 HERE = Path(__file__).parent
@@ -57,7 +58,7 @@ def test_the_report_keeps_its_schema(report: Report) -> None:
 
 def test_a_read_report_is_the_written_one(report: Report) -> None:
     text = json.dumps(json_v1.to_dict(report))
-    assert json_v1.to_dict(json_read.read(text, "again")) == json.loads(text)
+    assert json_v1.to_dict(SavedReport.open(text, "again").report()) == json.loads(text)
 
 
 @pytest.mark.parametrize("place", ["fingerprint", "loop"])
@@ -71,7 +72,7 @@ def test_what_commands_name_is_no_command(report: Report, place: str) -> None:
         loop = next(loop for kernel in data["kernels"] for loop in kernel["loops"])
         loop["id"] = "L0;touch x;#"
     with pytest.raises(KinspectError, match=r"damaged report .*touch"):
-        json_read.read(json.dumps(data), "evil.json")
+        SavedReport.open(json.dumps(data), "evil.json").report()
 
 
 def test_equal_figures_of_kernels_are_one_object_and_types_are_kept(report: Report) -> None:
@@ -82,7 +83,9 @@ def test_equal_figures_of_kernels_are_one_object_and_types_are_kept(report: Repo
     }
     kernels = tuple(replace(kernel, id=f"k{n}::k", metrics=figures) for n in range(2))
     text = json.dumps(json_v1.to_dict(replace(report, kernels=kernels)))
-    first, second = (dict(kernel.metrics) for kernel in json_read.read(text, "again").kernels)
+    first, second = (
+        dict(kernel.metrics) for kernel in SavedReport.open(text, "again").report().kernels
+    )
     assert first == figures
     for name in "abce":
         assert first[name] is second[name]
@@ -117,7 +120,7 @@ def test_figures_by_hand(report: Report) -> None:
     assert per_iteration["vector_bits.lds_read.min"] == 64
     assert per_iteration["vectorized.lds_write"] == 1.0
     assert per_iteration["vectorized.lds_read"] == 0.0
-    # 40 VGPRs allow 512 // 40 = 12, capped at 8; LDS 16 workgroups; 8 waves/EU = 8 workgroups of 4.
+    # 40 VGPRs allow 512 // 40 = 12, capped at 8; LDS 16 workgroups; 8 waves = 8 workgroups of 4.
     assert value["occupancy.waves_per_eu"] == 8
 
 
@@ -138,7 +141,7 @@ def test_unknown_is_null_not_zero(tmp_path: Path, small_asm: Path) -> None:
 def test_save_and_load(tmp_path: Path, report: Report) -> None:
     path = tmp_path / "x.kinspect"
     saved.save(report, path)
-    again = saved.load(path, tmp_path / "cache")
+    again = saved.opened(path, tmp_path / "cache").report()
     assert json_v1.to_dict(again) == json_v1.to_dict(report)
 
 

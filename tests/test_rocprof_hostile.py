@@ -60,7 +60,7 @@ def test_a_view_without_end_in_place_of_a_table(base: Path, table: str) -> None:
     begun = time.process_time()
     recording = reading.read(path)
     assert time.process_time() - begun < 5
-    assert f"{name} is no table that stores rows" in said(recording)
+    assert f"{name} is not a table that stores rows" in said(recording)
     assert len(recording.dispatches) == (9 if table in ("info_agent", "pmc_event") else 0)
 
 

@@ -21,7 +21,8 @@ from kinspect.inspector.lint.schema import Pack, PackError, parse_pack
 from kinspect.inspector.model import KernelReport, LaneUse, MemoryOp, Report
 from kinspect.inspector.model.removal import Removal, Removed
 from kinspect.inspector.present.report import write_markdown, write_text
-from kinspect.inspector.report import json_brief, json_read, json_write
+from kinspect.inspector.report import json_brief, json_write
+from kinspect.inspector.report.json_read import SavedReport
 from kinspect.inspector.timing.removals import _place
 from msgspec.structs import replace
 
@@ -392,7 +393,7 @@ def test_json(report: Report) -> None:
     assert [(f["rule"], f["doubt"]) for f in brief["leads"]] == [("R2", lead.doubt)]
     stream = io.StringIO()
     json_write.write(report, stream)
-    again = json_read.read(stream.getvalue(), "report.json")
+    again = SavedReport.open(stream.getvalue(), "report.json").report()
     assert again.kernels[0].leads == (replace(lead, lines=(), plural_message="", anchor=None),)
 
 

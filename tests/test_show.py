@@ -161,8 +161,8 @@ def test_steps_with_agprs_are_those_of_the_common_file() -> None:
     pressure = register_pressure(kernel)
     assert pressure is not None
     assert pressure.allocated == 24 + 16  # up to the AGPRs, and those
-    assert "40 VGPRs with AGPRs admit 8 waves/EU" in steps_text(pressure, has_agprs=True)
-    # 100 VGPRs and 40 AGPRs: too many for 4 waves/EU, of which each has 128 of the 512.
+    assert "40 VGPRs with AGPRs admit 8 waves/SIMD" in steps_text(pressure, has_agprs=True)
+    # 100 VGPRs and 40 AGPRs: too many for 4 waves/SIMD, of which each has 128 of the 512.
     text = SMALL.read_text().replace("agpr_count:     16", "agpr_count:     40")
     text = text.replace("vgpr_count:     40", "vgpr_count:     140")
     text = text.replace("next_free_vgpr 40", "next_free_vgpr 140")
@@ -172,6 +172,6 @@ def test_steps_with_agprs_are_those_of_the_common_file() -> None:
     assert pressure is not None
     assert pressure.next_level == (4, 128)
     assert steps_text(pressure, has_agprs=True) == (
-        "140 VGPRs with AGPRs admit 3 waves/EU (up to 168); 4 waves/EU need 128 at most: no more "
-        "than are live, only the allocation is above"
+        "140 VGPRs with AGPRs admit 3 waves/SIMD (up to 168); 4 waves/SIMD need 128 at most: no "
+        "more than are live, only the allocation is above"
     )

@@ -220,7 +220,7 @@ def test_a_compiled_kernel_on_two_targets(printed: Printed) -> None:
         (["KERNEL.L7"], "small has no loop L7; `kinspect show KERNEL` shows what it has"),
         (["KERNEL.M1"], "small has no memory access in line 1; `kinspect show KERNEL`"),
         (["FINDING.L0"], "no file, and no id that was printed"),
-        (["FINDING", "--isa"], "is no kernel; `kinspect show KERNEL` is one"),
+        (["FINDING", "--isa"], "is not a kernel; `kinspect show KERNEL` is one"),
         (["KERNEL", "--arch", "gfx942"], "names one kernel; drop --arch"),
         (["KERNEL", "--ttgir"], "There is no TTGIR beside small.s; there is --isa"),
     ],

@@ -55,7 +55,8 @@ from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Job, request_for, timing
 from kinspect.inspector.present import trials as trials_text
 from kinspect.inspector.present.report import write_markdown, write_text
-from kinspect.inspector.report import json_read, json_write
+from kinspect.inspector.report import json_write
+from kinspect.inspector.report.json_read import SavedReport
 from msgspec.structs import replace
 
 pytest.importorskip("triton")
@@ -766,7 +767,7 @@ def test_a_report_has_what_was_tried_and_is_read_back(
     jsonschema.validate(document, REPORT_SCHEMA)
     (finding,) = (f for f in document["kernels"][0]["findings"] if f["rule"] == "KI037")
     assert finding["tried"][0]["gone"] is True
-    read = json_read.read(text, "saved.json")
+    read = SavedReport.open(text, "saved.json").report()
     # A saved report has not all of a finding's lines, nor the wording by which equals are found.
     kept = [
         replace(f, lines=(), plural_message="", anchor=None) for f in report.kernels[0].findings

@@ -23,7 +23,6 @@ from kinspect.inspector.model import Layout
 from kinspect.inspector.ttgir.layouts import (
     contig_per_thread,
     elements_per_thread,
-    size_per_thread,
     to_linear,
     type_to_linear,
 )
@@ -517,7 +516,6 @@ def test_figures_of_known_layouts() -> None:
     assert contig_per_thread(row_major, (128, 64)) == 8
     assert contig_per_thread(row_major, (128, 64), dim=0) == 1
     assert elements_per_thread(row_major, (128, 64)) == 64
-    assert size_per_thread(row_major, (128, 128)) == (8, 8)
     assert contig_per_thread(row_major, (128, 4)) == 4
     # Wide enough for the whole row: registers step on where the lanes leave off.
     one_row = layout_of(

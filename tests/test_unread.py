@@ -25,8 +25,8 @@ from kinspect.inspector.model import Function, KernelReport, Report
 from kinspect.inspector.pipeline.analysis import analyze_code_object, analyze_text
 from kinspect.inspector.pipeline.context import Context, Overrides
 from kinspect.inspector.present.report import write_markdown, write_text
-from kinspect.inspector.report import json_read
 from kinspect.inspector.report import json_write as json_v1
+from kinspect.inspector.report.json_read import SavedReport
 
 DATA = Path(__file__).parent / "data" / "isa"
 MC, LD, OBJDUMP = (shutil.which(f"{tool}-22") for tool in ("llvm-mc", "ld.lld", "llvm-objdump"))
@@ -163,7 +163,7 @@ def test_lint_says_of_what_it_did_not_see_all(tmp_path: Path) -> None:
 def test_unread_code_survives_a_saved_report() -> None:
     found = report(HIDDEN["include"][0])
     saved = json.dumps(json_v1.to_dict(Report("t", {}, (found,), ())))
-    (again,) = json_read.read(saved, "saved").kernels
+    (again,) = SavedReport.open(saved, "saved").report().kernels
     assert again.unread == found.unread
     assert "unread" not in json.dumps(json_v1.to_dict(Report("t", {}, (report(" v_nop"),), ())))
 

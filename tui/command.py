@@ -57,7 +57,7 @@ def tui(
 
     TARGET: as for `kinspect analyze`; the first may be a profiler's run (a folder of `kinspect
     profile`, or what `kinspect profile import` reads).  Without one the history is shown.  F1 on
-    every page tells its keys.
+    every page lists its keys.
     """
     _check(target.targets, target.archs)
     if web:

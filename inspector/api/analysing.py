@@ -151,7 +151,7 @@ def analysis_of(
         return _of_jit(target, args, archs_of(arch), grid, dict(options), analysis_options)
     if args:
         raise KinspectError(
-            f"{target!r:.60} is no @triton.jit kernel: only one takes arguments",
+            f"{target!r:.60} is not a @triton.jit kernel: only one takes arguments",
             "decorate it with @triton.jit, or drop the arguments",
         )
     if is_text(target) or isinstance(target, (bytes, bytearray)):

@@ -157,7 +157,7 @@ class Tools:
         signature: str | None = None,
         argv: list[str] | None = None,
     ) -> str:
-        """Ask rules of kernels: only what is wrong, worst first.
+        """Apply rules to kernels: only what they find, worst first.
 
         Args:
             target: as for analyze.
@@ -189,7 +189,9 @@ class Tools:
         """
         item = ids.parsed(id)
         if item is None:
-            raise KinspectError(f"{id!r} is no id", "name one that analyze or lint printed: f557ab")
+            raise KinspectError(
+                f"{id!r} is not an id", "name one that analyze or lint printed: f557ab"
+            )
         for kernel, named, calls in self._named(id, item):
             named_item = item_of(id, item, named.fingerprint, kernel, calls.show)
             return _item_text(named_item, details, calls)
@@ -227,7 +229,7 @@ class Tools:
         signature: str | None = None,
         argv: list[str] | None = None,
     ) -> str:
-        """Compile the cures of each finding (options, tiles, knobs) and say what came of each.
+        """Compile the changes that findings suggest (options, tiles, knobs); report their effect.
 
         Args:
             target: a .py file or .ttir, as for analyze.
@@ -332,7 +334,7 @@ class Tools:
             lds_bytes=lds_bytes,
             waves_per_workgroup=waves_per_workgroup,
         )
-        return f"{told.waves_per_eu} waves/EU, limited by {told.limiter}"
+        return f"{told.waves_per_eu} waves/SIMD, limited by {told.limiter}"
 
     def _path(self, target: str) -> str:
         """A target, relative to the server's folder."""

@@ -59,7 +59,7 @@ def _finite(text: str) -> float:
     return value
 
 
-def toml_value(text: str, name: str, hint: str = _CORRECT) -> dict[str, Any]:
+def toml_value(text: str, name: str) -> dict[str, Any]:
     """Parses TOML.
 
     Raises:
@@ -70,15 +70,15 @@ def toml_value(text: str, name: str, hint: str = _CORRECT) -> dict[str, Any]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.count(".") >= MOST_KEY_PARTS and _key_parts(line) > MOST_KEY_PARTS:
             raise KinspectError(
-                f"{name}:{number}: not valid TOML (a key of over {MOST_KEY_PARTS} parts)", hint
+                f"{name}:{number}: not valid TOML (a key of over {MOST_KEY_PARTS} parts)", _CORRECT
             )
     tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         value: dict[str, Any] = tomllib.loads(text)
     except RecursionError:
-        raise KinspectError(f"{name}: not valid TOML (nested too deeply)", hint) from None
+        raise KinspectError(f"{name}: not valid TOML (nested too deeply)", _CORRECT) from None
     except ValueError as error:
-        raise KinspectError(f"{name}: not valid TOML ({_reason(error)})", hint) from None
+        raise KinspectError(f"{name}: not valid TOML ({_reason(error)})", _CORRECT) from None
     return value
 
 

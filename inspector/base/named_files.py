@@ -14,7 +14,7 @@ import linecache
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from io import BufferedReader
 from pathlib import Path
 
@@ -147,31 +147,28 @@ def file_bytes(path: Path | str, most: int = MOST_BYTES, *, pipes: bool = False)
         return bytes(pieces)
 
 
-def file_text(path: Path | str, most: int = MOST_BYTES, *, pipes: bool = False) -> str:
+def file_text(path: Path | str, most: int = MOST_BYTES) -> str:
     """The text of a file that the user named, or that kinspect made; wrong UTF-8 is replaced.
 
     Raises:
         OSError: as `opened` does.
     """
-    return file_bytes(path, most, pipes=pipes).decode("utf-8", "replace")
+    return file_bytes(path, most).decode("utf-8", "replace")
 
 
-def opened_named(
-    name: Path | str, most: int | None = MOST_SOURCE_BYTES, folders: Sequence[Path] | None = None
-) -> BufferedReader:
+def opened_named(name: Path | str, most: int | None) -> BufferedReader:
     """Opens a file that data names.
 
     Args:
         name: the file, as the data has it; relative to the working folder.
         most: bytes that it may have; None: any number.
-        folders: the only ones that it may lie in; None: those that are allowed.
 
     Raises:
         OSError: as `opened` does; or it lies where data may not name files.
         ValueError: no file can have this name.
     """
     place = Path(os.path.realpath(name))
-    if not _is_allowed(place, folders):
+    if not _is_allowed(place):
         raise PermissionError(errno.EACCES, _OUTSIDE, str(name))
     stream = opened(place, most)
     if not _is_at(stream, place):  # a link was put there meanwhile
@@ -204,7 +201,7 @@ def checked(path: Path, by: Path, written: str | None = None) -> Path:
     place = Path(os.path.realpath(path))
     checkout = _checkout(Path(os.path.realpath(by)).parent)
     is_there = place.is_relative_to(checkout) and not _is_of_kernel(place)
-    if not is_there and (written is not None or not _is_allowed(place, None)):
+    if not is_there and (written is not None or not _is_allowed(place)):
         raise KinspectError(f"{path}: outside the checkout of {by}, which names it", hint)
     if is_there and any(
         part.startswith(".") and part != ".github" for part in place.relative_to(checkout).parts
@@ -215,22 +212,18 @@ def checked(path: Path, by: Path, written: str | None = None) -> Path:
     return path
 
 
-def named_bytes(
-    name: Path | str, most: int = MOST_SOURCE_BYTES, folders: Sequence[Path] | None = None
-) -> bytes | None:
+def named_bytes(name: Path | str, most: int = MOST_SOURCE_BYTES) -> bytes | None:
     """The contents of a file that data names; None where it is not there or may not be read."""
     try:
-        with opened_named(name, most, folders) as stream:
+        with opened_named(name, most) as stream:
             return stream.read(os.fstat(stream.fileno()).st_size)
     except (OSError, ValueError):
         return None
 
 
-def named_text(
-    name: Path | str, most: int = MOST_SOURCE_BYTES, folders: Sequence[Path] | None = None
-) -> str | None:
+def named_text(name: Path | str, most: int = MOST_SOURCE_BYTES) -> str | None:
     """The text of a file that data names; None where it is not there or may not be read."""
-    data = named_bytes(name, most, folders)
+    data = named_bytes(name, most)
     return None if data is None else data.decode("utf-8", "replace")
 
 
@@ -247,9 +240,7 @@ def line_reader() -> Callable[[str, int], str | None]:
     return read
 
 
-@functools.cache
-def _shared_reader() -> Callable[[str, int], str | None]:
-    return line_reader()
+_shared_reader = functools.cache(line_reader)
 
 
 def source_line(file: str, line: int) -> str:
@@ -267,7 +258,7 @@ def is_named(name: Path | str) -> bool:
     """Whether a name in data is that of a regular file that may be read."""
     try:
         place = Path(os.path.realpath(name))
-        return _is_allowed(place, None) and place.is_file()
+        return _is_allowed(place) and place.is_file()
     except (OSError, ValueError):
         return False
 
@@ -294,21 +285,19 @@ def left_out(names: Iterable[Path | str]) -> str | None:
 def _is_outside(name: Path | str) -> bool:
     try:
         place = Path(os.path.realpath(name))
-        if _is_allowed(place, None):
+        if _is_allowed(place):
             return False
         return os.path.isabs(name) if _Places.only is not None else place.is_file()
     except (OSError, ValueError):
         return False
 
 
-def _is_allowed(place: Path, folders: Sequence[Path] | None) -> bool:
+def _is_allowed(place: Path) -> bool:
     """Whether data may name the file at a resolved path."""
     if _is_of_kernel(place):
         return False
-    if folders is None and _Places.only is not None:
-        folders = [_Places.only]
-    if folders is not None:
-        return any(_shows(Path(os.path.realpath(folder)), place) for folder in folders)
+    if _Places.only is not None:
+        return _shows(Path(os.path.realpath(_Places.only)), place)
     if _Places.packages and place.suffix == ".py" and not PACKAGES.isdisjoint(place.parts):
         return True
     if any(place.is_relative_to(folder) for folder in _stated()):

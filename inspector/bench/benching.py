@@ -31,7 +31,6 @@ from .suite.results import CRASHED, Bench, MeasuredGpu, OtherOperator, Published
 
 TIME_LIMIT = 600.0
 """Seconds that one case, or one configuration of --tune, may take, unless told."""
-MODES = ("time", "once", "profile")
 
 
 class BenchRequest(Struct, frozen=True):

@@ -57,7 +57,7 @@ class Axis(Struct, frozen=True):
     def __post_init__(self) -> None:
         for value in self.values:
             if isinstance(value, float) and not math.isfinite(value):
-                raise KinspectError(f"{self.name}: {value} is no value", "give finite numbers")
+                raise KinspectError(f"{self.name}: {value} is not a value", "give finite numbers")
 
 
 def axes_of(texts: Iterable[str]) -> tuple[Axis, ...]:
@@ -225,7 +225,7 @@ def refused_name(
         return KinspectError(
             f"--set {name}: Triton's front end reads this option, so that one TTIR does not serve"
             " all its values",
-            "sweep it by launches of your own that set it",
+            "write launches that set it, and sweep those",
         )
     known_names = [*parameters, *sorted(BACKEND_ONLY.intersection(options))]
     import difflib  # only on the way to an error

@@ -60,7 +60,7 @@ SORTS = ("worst", "time", "name", "vgpr", "occupancy", "spills", "lds")
     "--all",
     "every",
     is_flag=True,
-    help="text: what would save less than 3 % of the launch's time as well.",
+    help="text: also what would save less than 3 % of the launch's time.",
 )
 @click.option(
     "--save",
@@ -78,12 +78,12 @@ SORTS = ("worst", "time", "name", "vgpr", "occupancy", "spills", "lds")
     "--try",
     "try_cures",
     is_flag=True,
-    help="Compile the cures of each finding, and say what came of them (see `kinspect try`).",
+    help="Compile the changes that findings suggest, and report their effect (see `kinspect try`).",
 )
 @click.option(
     "--no-try",
     is_flag=True,
-    help="Compile no cure; else options for two findings of the worst kernel, 2 s at most.",
+    help="Try no change; else options for two findings of the worst kernel, 2 s at most.",
 )
 @click.option(
     "--try-budget",
@@ -127,14 +127,14 @@ def analyze(
 ) -> int:
     """Report what the compiler made of kernels.
 
-    TARGET: a .py script (or script.py::kernel, or pkg.mod), which is run without a GPU to see what
-    it would launch; .s/.amdgcn/.asm, .hsaco/.co, .ttir, .ttgir; Inductor's output_code.py; a
-    folder, a Triton cache or dump folder; a trace of `kinspect record`; a saved report (.json) or
-    .kinspect file.  What follows -- is passed to the script.  Code (.s, .hsaco) is timed where its
-    launch is stated: --grid, --workgroup, --args.
+    TARGET: a .py script (or script.py::kernel, or pkg.mod), which runs without a GPU to find the
+    kernels that it launches; .s/.amdgcn/.asm, .hsaco/.co, .ttir, .ttgir; Inductor's output_code.py;
+    a folder, a Triton cache or dump folder; a trace of `kinspect record`; a saved report (.json) or
+    .kinspect file.  Arguments after -- are passed to the script.  Code (.s, .hsaco) has a time if
+    its launch is stated: --grid, --workgroup, --args.
 
     --format agent: for coding agents, about 300 tokens a kernel, the worst first; `kinspect show
-    ID` opens what it names.
+    ID` prints what an id stands for.
     """
     if save is not None:
         check_save(save)

@@ -80,7 +80,7 @@ _COLUMNS: Columns = (
     (Column("name", shrinks=True), lambda machine: machine.name),
     ("family", lambda machine: machine.family),
     ("wave", lambda machine: _slashed(machine.wave_sizes)),
-    (Column("waves/EU", right=True), lambda machine: str(machine.max_waves)),
+    (Column("waves/SIMD", right=True), lambda machine: str(machine.max_waves)),
     (Column("VGPRs/SIMD", right=True), lambda machine: _slashed(machine.vgpr_total.values())),
     (Column("granule", right=True), lambda machine: _slashed(machine.vgpr_granule.values())),
     (Column("LDS/workgroup", right=True), lambda machine: f"{machine.lds_max // 1024} KiB"),

@@ -285,7 +285,7 @@ def _tuned(text: str | None, profile: bool) -> int:
         return 0
     if not natural(text):
         raise KinspectError(
-            f"--tune: {text[:60]!r} is no number of configurations",
+            f"--tune: {text[:60]!r} is not a number of configurations",
             "write --tune=20, or --tune behind the kernel's name",
         )
     if profile:

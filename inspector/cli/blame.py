@@ -41,14 +41,13 @@ def blame(
 ) -> None:
     """Name the layer of the compiler that makes a figure differ between two Tritons.
 
-    Where the target launches the kernel the figure is the time of that launch, estimated by the
-    timing model: the layer, option or pass that makes it slower. Without a launch it is a figure of
-    the code: spills, registers, LDS.
+    If the target launches the kernel, the figure is the time of that launch, estimated by the
+    timing model. Without a launch it is a figure of the code: spills, registers or LDS.
 
-    TARGET is one kernel's .py or .ttir file. It is compiled by both, and by the second with the
-    first one's LLVM IR, LLVM flags, TTGIR, TTIR and defaults in turn: each layer's share of the
-    change is what the figure changes by when that layer is exchanged. Passes on TTGIR are bisected:
-    the first Triton's run up to a point, the second's from there.
+    TARGET is one kernel's .py or .ttir file. Both Tritons compile it. Then the second one compiles
+    it with the first one's LLVM IR, LLVM flags, TTGIR, TTIR and defaults in turn. A layer's share
+    is how much the figure changes when that layer is exchanged. Passes on TTGIR are bisected: the
+    first Triton runs them up to a point, the second runs the rest.
     """
     if len(tritons) != 2:
         raise click.UsageError("name two Tritons with --triton")

@@ -83,10 +83,10 @@ def check(
 
     Results must have the reference's dtype, shape and NaN, and its values within the case's
     tolerance. Memory that a kernel should write is filled with NaN first. Cases that the device
-    cannot run are skipped, and said so.
+    cannot run are skipped and listed.
 
     Exit status: 0 all passed, 1 something is wrong, 2 something could not be checked. After Ctrl-C
-    or SIGTERM, what was checked until then is written, with status 130.
+    or SIGTERM the results so far are written, with status 130.
     """
     request = CheckRequest(
         kernels=_kernels_named(names),

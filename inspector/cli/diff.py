@@ -88,11 +88,11 @@ def command(
 ) -> int:
     """Say what changed, kernel by kernel, and whether it matters.
 
-    Two of anything that `analyze` takes (A is what there was, B what there is), or one TARGET with
-    two --arch, two --triton, or --set.  A rise in registers that costs no resident wave, or spills
-    outside of hot loops, is no regression.
+    Give two of anything that `analyze` takes (A is before, B after), or one TARGET with
+    two --arch, two --triton, or --set.  More registers are not a regression while the same number
+    of waves is resident; nor are spills outside of hot loops.
 
-    Exit status: 0, 1 as --fail-on says, 2 if something failed or, with `--fail-on regression`,
+    Exit status: 0, or 1 as --fail-on says. 2 if something failed or, with `--fail-on regression`,
     could not be compared.
     """
     target = target.with_triton(tritons)

@@ -107,16 +107,16 @@ def emulate(
 ) -> int:
     """Run TARGET on an emulated AMD GPU: kernels are compiled for it and executed on the CPU.
 
-    TARGET is a Python script, run with the arguments behind --, or a file of tests, which pytest
-    runs (of any other file FILE::TEST); or assembly or a code object, one kernel of which is
-    launched as --grid, --block and --args say. Tensors hold what the compiled code computes.
-    Nothing is timed.
+    TARGET is a Python script with the arguments after --, or a test file, which pytest runs
+    (FILE::TEST runs any other file as tests). It may also be assembly or a code object; then
+    one of its kernels is launched as --grid, --block and --args say. Tensors hold what the compiled
+    code computes. Nothing is timed.
 
     Findings are: outside, outside_lds, outside_scratch, misaligned (accesses); unwaited,
     uninitialised, lds_uninitialised (values); lds_race, global_race, divergent_barrier, hang (waves
-    and workgroups); mfma_hazard (wait states). README says what each means.
+    and workgroups); mfma_hazard (wait states). docs/guides/emulate.md explains each.
 
-    Exit status: that of TARGET; 1 where it succeeds and something was found; 125 where a launch was
+    Exit status: that of TARGET; 1 if it succeeds but has findings; 125 if a launch was
     given up, or the emulation itself fails.
     """
     from ..capture.resolving import split

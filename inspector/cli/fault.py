@@ -66,10 +66,10 @@ class _Fault(click.Group):
 def fault() -> None:
     """Run COMMAND under the ROCm debug agent and show where its GPU code failed.
 
-    `kinspect fault -- python train.py` names the kernel, the instruction and the Python line that
-    the waves stopped at, and for memory faults, which are reported late, the operations that may
-    have caused them. `kinspect fault run --help` lists the options. `kinspect fault import PATH`
-    reads a saved report without a GPU.
+    `kinspect fault -- python train.py` names the kernel, the instruction and the Python line at
+    which the waves stopped. Memory faults are reported late; for these it names the operations
+    that may have caused them. `kinspect fault run --help` lists the options. `kinspect fault
+    import PATH` reads a saved report without a GPU.
     """
 
 
@@ -80,11 +80,11 @@ def fault() -> None:
     metavar="DIR",
     help="Folder for the report and code objects, a new one.  [kinspect-fault-<time>]",
 )
-@click.option("--all-waves", is_flag=True, help="Report waves without a fault too.")
+@click.option("--all-waves", is_flag=True, help="Also report waves without a fault.")
 @click.option(
     "--precise",
     is_flag=True,
-    help="Precise memory mode: slow, and exact where GPU and agent have it.",
+    help="Precise memory mode: slow, and exact if the GPU and the agent support it.",
 )
 @click.option(
     "--memory-caches",
@@ -153,7 +153,7 @@ def run_command(
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where the saved code objects are; Triton's cache will do.  [beside the report]",
+    help="Where the saved code objects are; Triton's cache works too.  [the report's folder]",
 )
 @click.option("--precise", is_flag=True, help="The report was made in precise memory mode.")
 @source_root_option

@@ -38,30 +38,38 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "check": ("check", "check", "Check kernels against their references, on the CPU or a GPU."),
     "diff": ("diff", "command", "What changed between two reports, targets, options or Tritons."),
     "emulate": ("emulate", "emulate", "Run a script on an emulated AMD GPU, on the CPU."),
-    "env": ("env", "env", "Check what of this machine matters to tuning; set and reset it."),
-    "export": ("export", "export", "Write a kernel for a bug report: plain Triton compiles it."),
+    "env": ("env", "env", "Check the settings of this machine that matter to tuning."),
+    "export": ("export", "export", "Write a kernel for a bug report, which Triton alone compiles."),
     "fault": ("fault", "fault", "Run a program under the ROCm debug agent: which line failed."),
     "history": ("history", "history", "What bench, analyze and lint kept: list, show, plot."),
     "kernels": ("kernels", "kernels", "List the bundled kernels, or show one."),
     "layout": ("layout", "layout", "Draw layouts: lanes and waves of tensors, banks of buffers."),
-    "lint": ("lint", "lint", "Ask rules of kernels, with an exit status for CI."),
+    "lint": ("lint", "lint", "Apply rules to kernels, with an exit status for CI."),
     "mcp": ("mcp", "mcp", "Serve coding agents: the Model Context Protocol over stdio."),
     "metrics": ("metrics", "metrics", "List the metrics with unit, origin and meaning."),
-    "occupancy": ("occupancy", "occupancy", "Occupancy from typed figures, with the step table."),
+    "occupancy": (
+        "occupancy",
+        "occupancy",
+        "Occupancy for given figures, with the table of steps.",
+    ),
     "passes": ("passes", "passes", "What each compiler pass did to a kernel."),
     "profile": ("profile", "profile", "Run a program under rocprofv3, or read such a run."),
     "record": ("record", "record", "Record which kernels a program launches on a GPU."),
     "registers": (
         "registers",
         "registers",
-        "What the registers hold where most of them are live.",
+        "Name the values in registers where most are live.",
     ),
     "report": ("report", "command", "A report, or a profiler's run, as one HTML page."),
-    "rules": ("rules", "rules", "List and explain the rules; check packs of your own."),
-    "show": ("show", "show", "Print a kernel's code with marks, or all that an id names."),
+    "rules": ("rules", "rules", "List and explain the rules; check your own packs."),
+    "show": ("show", "show", "Print a kernel's code with marks, or what an id stands for."),
     "sweep": ("sweep", "command", "Compile a kernel in many configurations and compare the code."),
     "time": ("time", "command", "How long kernels take, and where the time goes: an estimate."),
-    "try": ("try_", "command", "Compile the cures of findings, and say what came of each."),
+    "try": (
+        "try_",
+        "command",
+        "Compile the changes that findings suggest, and report their effect.",
+    ),
     "tui": (_TUI, "tui", "Browse kernels in the terminal."),
 }
 
@@ -115,10 +123,10 @@ def cli() -> None:
 
     `kinspect kernel.py --arch gfx942` compiles a Triton kernel without a GPU and reports on it;
     `kinspect kernel.s` reads saved assembly. TARGET may be a .py file (file.py::kernel for one of
-    its kernels), .s/.amdgcn, .hsaco/.co, .ttir, .ttgir, a folder, a saved report.
+    its kernels), .s/.amdgcn, .hsaco/.co, .ttir, .ttgir, a folder, or a saved report.
 
-    Exit status: 0 clean, 1 lint found something at or above --fail-on or a check failed, 2 usage,
-    input or internal error, also when only some targets failed.
+    Exit status: 0 clean; 1 if lint found something at or above --fail-on, or a check failed; 2 for
+    a usage, input or internal error, also if only some targets failed.
     """
 
 

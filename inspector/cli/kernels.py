@@ -18,7 +18,7 @@ from .options import format_option, output_option, write_form
 python_option = click.option(
     "--python",
     metavar="PATH",
-    help="Interpreter that loads the files for what their text does not tell.  [this one]",
+    help="Interpreter that loads the files for facts that are not in their text.  [this one]",
 )
 
 

@@ -42,11 +42,11 @@ def layout(
 ) -> None:
     """Draw layouts: which lane holds an element of a tensor, in which LDS bank an element lies.
 
-    TARGET is one that `kinspect analyze` takes and that has a TTGIR: a .py script, .ttir, .ttgir,
-    a .kinspect file. Without a second argument the values with a layout are listed (as HTML: all
-    are drawn), with the map of LDS: which buffer has which bytes, when. It names what to draw: a
-    value of the TTGIR (%a_13), a layout (#blocked1), or the values of a line of the source (14,
-    gemm.py:14); of a .ttgir file a line is one of that file.
+    TARGET is what `kinspect analyze` takes, if it has a TTGIR: a .py script, .ttir, .ttgir or
+    .kinspect file. The second argument names what to draw: a value of the TTGIR (%a_13), a layout
+    (#blocked1), or the values of a source line (14, gemm.py:14). For a .ttgir file it is a line of
+    that file. Without it the values with a layout are listed (as HTML: drawn), with the map of LDS:
+    which buffer has which bytes, and when.
     """
     ttgir_lines = Path(target.targets[0]).suffix == ".ttgir"
     kernel = only_kernel(

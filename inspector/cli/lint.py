@@ -119,19 +119,19 @@ def lint(
     label: str | None,
     color: bool | None,
 ) -> int:
-    """Ask rules of kernels and fail if they find something.
+    """Apply rules to kernels, and fail if they find something.
 
     TARGET: as for `kinspect analyze`; saved assembly and reports need no Triton.
 
     --format agent: for coding agents, at most 2,000 tokens a kernel, the worst first; `kinspect
-    show ID` opens what it names.
+    show ID` prints what an id stands for.
 
-    A comment leaves findings out: `# kinspect: ignore[KI009] why` (in assembly after `;`) on the
-    line or alone before it, `# kinspect: ignore-file[KI009]` in the whole file.  Settings:
-    [tool.kinspect] in pyproject.toml; the command line wins.
+    A comment suppresses findings: `# kinspect: ignore[KI009] why` (in assembly after `;`) at the
+    end of the line or on the line before, `# kinspect: ignore-file[KI009]` for the whole file.
+    Settings: [tool.kinspect] in pyproject.toml; the command line takes precedence.
 
-    Exit status: 0 clean, 1 new findings at or above --fail-on, 2 usage, settings or input error,
-    also when only some targets failed.
+    Exit status: 0 clean; 1 if there are new findings at or above --fail-on; 2 for a usage, settings
+    or input error, also if only some targets failed.
     """
     loaded = settings.load(config)
     if select and not _names(select):

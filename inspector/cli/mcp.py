@@ -20,7 +20,7 @@ def mcp(root: Path) -> None:
 
     The tools are those of the Python interface: analyze, lint, show, code, try_cures, compare,
     sweep, emulate, occupancy. The server writes nothing but kinspect's store of compiles; scripts
-    run in processes of their own, and do there what they do. It needs
+    run in separate processes, and can do there whatever scripts do. It needs
     the extra `mcp`: `pip install 'kinspect[mcp]'`, or `pip install '.[mcp]'` in a clone.
 
     An agent starts it by itself; in its settings, for example:

@@ -31,12 +31,12 @@ def metrics() -> None:
 def list_metrics(patterns: tuple[str, ...], form: str, output: Path | None) -> None:
     """The names of all metrics, or what is known of some.
 
-    PATTERN is a part of a name, a name with shell wildcards ('bound.*'; '*' for all), or where no
-    name has it, a metric with one of its fields (lds.conflicts.pad) or a part of a meaning.  With
-    one, unit, origin, scope and meaning are printed; JSON always has them.
+    PATTERN is part of a name, or a name with shell wildcards ('bound.*'; '*' for all). If no name
+    matches, it is a metric with one of its fields (lds.conflicts.pad), or part of a meaning.  With
+    it, unit, origin, scope and meaning are printed; JSON always has them.
 
-    A `*` in a name stands for a mnemonic class (count.mfma) or a wait counter (waits.vmcnt). What
-    only rules can name of a loop, an access or a wait (op.*, access.*, wait.*) stands at the end.
+    A `*` in a name stands for a mnemonic class (count.mfma) or a wait counter (waits.vmcnt). The
+    list ends with names that only rules use, of a loop, access or wait (op.*, access.*, wait.*).
     """
     catalogue = (*specs(), *ENGINE_VALUES)
     chosen = _matching(catalogue, patterns) if patterns else catalogue

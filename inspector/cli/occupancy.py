@@ -111,26 +111,26 @@ def _figures(demand: Demand, result: Occupancy) -> Iterator[tuple[str, str]]:
     else:
         limiter = _NAMES.get(result.limiter or "", result.limiter)
         workgroups = f"{result.workgroups_per_cu} workgroup(s)/{result.unit}"
-        yield "resident", f"{result.waves_per_eu} waves/EU = {workgroups}, limited by {limiter}"
-    yield "compiler", f"{result.compiler} waves/EU (LLVM {demand.llvm}: no whole workgroups)"
+        yield "resident", f"{result.waves_per_eu} waves/SIMD = {workgroups}, limited by {limiter}"
+    yield "compiler", f"{result.compiler} waves/SIMD (LLVM {demand.llvm}: no whole workgroups)"
     alone = (
         ("VGPRs", result.by_vgpr),
         ("SGPRs", result.by_sgpr),
         ("LDS", result.by_lds),
         ("workgroups", result.by_workgroups),
     )
-    yield "alone", "   ".join(f"{name} {_or_dash(most)}" for name, most in alone) + "   waves/EU"
+    yield "alone", "   ".join(f"{name} {_or_dash(most)}" for name, most in alone) + "   waves/SIMD"
     if (step := result.next_step) is not None:
         cuts = [(step.resource, step.reduce_by), *step.also]
         remedy = " and ".join(cut(name, by) for name, by in cuts)
-        yield "next", f"{remedy} would give {step.gives} waves/EU"
+        yield "next", f"{remedy} would give {step.gives} waves/SIMD"
     if result.note:
         yield "note", result.note
 
 
 def _columns(result: Occupancy) -> Columns:
     return (
-        (Column("waves/EU", right=True), lambda level: str(level.waves_per_eu)),
+        (Column("waves/SIMD", right=True), lambda level: str(level.waves_per_eu)),
         (Column(f"workgroups/{result.unit}", right=True), lambda level: _or_dash(level.workgroups)),
         (Column("VGPRs ≤", right=True), lambda level: str(level.vgprs)),
         (Column("SGPRs ≤", right=True), lambda level: _or_dash(level.sgprs)),

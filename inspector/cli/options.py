@@ -80,7 +80,7 @@ def source_root_option(function: F) -> F:
         type=click.Path(exists=True, file_okay=False),
         callback=_allow_roots,
         expose_value=False,
-        help="Sources that the targets name are read here too.  [the checkouts of the targets and"
+        help="Read sources that the targets name here too.  [the checkouts of the targets and"
         " of the working folder, your caches; of scripts: installed packages]",
     )(function)
 
@@ -115,7 +115,7 @@ def compile_options(function: F) -> F:
             "--jobs",
             type=click.IntRange(1),
             metavar="N",
-            help="Compiles, or files read, at a time.  [CPUs]",
+            help="Compile, or read, so many files at a time.  [CPUs]",
         ),
     ):
         function = option(function)
@@ -183,7 +183,7 @@ def emulate_option(function: F) -> F:
     return click.option(
         "--emulate",
         is_flag=True,
-        help="Execute a few workgroups of each launch on the CPU and report what they did.",
+        help="Execute a few workgroups of each launch on the CPU and report the counts.",
     )(function)
 
 

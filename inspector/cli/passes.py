@@ -72,8 +72,8 @@ def passes(
     """What each compiler pass did to a kernel: name, operation, changed or not, size.
 
     TARGET is a .py or .ttir file, which is compiled, a .kinspect file, or a file with an
-    MLIR dump (MLIR_ENABLE_DUMP=1). A point is a pass's number or name; names mean the first of
-    that name. Debug locations and value names do not count as changes.
+    MLIR dump (MLIR_ENABLE_DUMP=1). A point is the number or the name of a pass; a name means the
+    first pass of that name. Debug locations and value names do not count as changes.
     """
     if sum((points is not None, thing is not None, llvm, timed)) > 1:
         raise click.UsageError("--diff, --of, --llvm and --time exclude one another")

@@ -53,33 +53,35 @@ class _Profile(click.Group):
     cls=_Profile, options_metavar="", subcommand_metavar="[OPTIONS] -- COMMAND... | import PATH | …"
 )
 def profile() -> None:
-    """Run COMMAND under rocprofv3 and show what was measured beside what the compiler made.
+    """Run COMMAND under rocprofv3, and show the measured figures next to the compiled code.
 
-    `kinspect profile --counters occupancy,lds -- python train.py` runs the program once for a
-    kernel trace (times without counters) and once for each set of counters that the hardware can
-    count at a time; --att and --pc-sampling add a run each. The rocprofv3 of the program's own
-    environment is used, else that of PATH, ROCM_PATH or /opt/rocm.
+    `kinspect profile --counters occupancy,lds -- python train.py` runs the program several times:
+    once for a kernel trace (times without counters), and once for each set of counters that the
+    hardware can count together. --att and --pc-sampling add a run each. The rocprofv3 of the
+    program's environment is used, else that of PATH, ROCM_PATH or /opt/rocm.
 
-    Sets of counters: occupancy, memory, lds, mfma, waits, roofline; names of counters may stand
-    among them. With --kernel, other kernels are neither counted nor traced. --att traces the
+    Sets of counters: occupancy, memory, lds, mfma, waits, roofline; names of counters may be
+    added. With --kernel, other kernels are neither counted nor traced. --att traces the
     launch of each kernel after those that --skip-warmup names.
 
     Output, input, signals and exit status of the program pass through; the report follows its
-    output. A file on standard input is read by each run, a pipe by the first alone. Everything
-    goes to a new folder, with a manifest (kinspect-run.json) that `kinspect profile import` reads.
-    TRITON_CACHE_DIR is set to a folder of the run, so that exactly the kernels that were launched
-    are analysed with it: the first run compiles, the others find it (--keep-cache leaves it).
+    output. Each run reads a file on standard input; a pipe goes to the first run alone. All results
+    go to a new folder, with a manifest (kinspect-run.json) that `kinspect profile import` reads.
+    TRITON_CACHE_DIR is set to a folder of the run, so that kinspect analyses exactly the kernels
+    that were launched: the first run compiles them, the others reuse them (--keep-cache: not set).
 
-    Exit status: that of the program; 128 + the signal that ended it; 125 where the profiler or
-    kinspect failed, a run took longer than --timeout, a counter did not come, or nothing was
-    recorded; 127 or 126 where COMMAND is not found or cannot be executed; 2 for wrong options,
+    Exit status: that of the program; 128 + the signal that ended it. 125 if the profiler or
+    kinspect failed, a run took longer than --timeout, a counter is missing, or nothing was
+    recorded. 127 or 126 if COMMAND is not found or cannot be executed; 2 for wrong options,
     before anything is run.
     """
 
 
 @profile.command(_RUN, context_settings={"allow_interspersed_args": False})
 @click.option("--counters", metavar="SET|NAME,...", help="Counters to read: sets and names.")
-@click.option("--att", is_flag=True, help="Trace threads (ATT): cycles of each instruction.")
+@click.option(
+    "--att", is_flag=True, help="Record a thread trace (ATT): cycles of each instruction."
+)
 @click.option("--pc-sampling", is_flag=True, help="Sample program counters.")
 @report_options
 @click.option(

@@ -49,7 +49,7 @@ def report_options(function: F) -> F:
             "joined",
             metavar="TARGET",
             multiple=True,
-            help="What to analyse and lay beside it.  [what the run itself compiled]",
+            help="Also analyse this and show it.  [what the run itself compiled]",
         ),
         click.option(
             "--top", type=click.IntRange(1), metavar="N", help="Only the N kernels of most time."
@@ -65,7 +65,7 @@ def report_options(function: F) -> F:
         click.option(
             "--kernel",
             metavar="RE",
-            help="Only kernels whose name this regular expression finds.",
+            help="Only kernels whose name matches this regular expression.",
         ),
     ):
         function = option(function)
@@ -217,7 +217,7 @@ def _launch_of_code(function: F) -> F:
             "--args",
             "arguments",
             metavar="LIST",
-            help="Of code named by --with: what the launch passes, as for `kinspect time`.",
+            help="For code named by --with: the arguments of the launch, as for `kinspect time`.",
         ),
         launch_options,
     ):
@@ -234,7 +234,7 @@ def _launch_of_code(function: F) -> F:
     "--save",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE.kinspect",
-    help="Write the analysed kernels, measured figures beside them, as one file, itself a target.",
+    help="Write the analysed kernels with their measured figures as one file, itself a target.",
 )
 @_launch_of_code
 @source_root_option
@@ -242,16 +242,17 @@ def _launch_of_code(function: F) -> F:
 def import_(path: Path, output: Path | None, save: Path | None, **options: Any) -> int:
     """Read what a profiler left at PATH, a file or a folder, and report on it.
 
-    Known are runs of `kinspect profile`; rocprofv3's CSV, JSON, databases (rocpd), thread traces
+    It reads runs of `kinspect profile`; rocprofv3's CSV, JSON, databases (rocpd), thread traces
     and PC samples; rocprof's and rocprofv2's CSV; workloads of rocprof-compute; Proton's
     trees; PyTorch's traces.
 
-    Beside the kernels that --with names stands what the timing model predicts: microseconds,
-    cycles, and each instruction's part of the stalls, with the lines where the two part. Of code
-    (.s, .hsaco) it needs the launch: --args, and --grid, --workgroup where the recording has none.
+    For the kernels that --with names, the report also has what the timing model predicts:
+    microseconds, cycles, and each instruction's part of the stalls, with the lines where the two
+    differ. For code (.s, .hsaco) state the launch: --args, and --grid, --workgroup if the recording
+    has none.
 
-    With --save, `analyze`, `lint`, `diff`, `tui` and `report` show on any machine what was analysed
-    and what was measured of it: as metrics, and on the lines that samples and traces fell on.
+    --save writes the analysed kernels with their measured figures. `analyze`, `lint`, `diff`, `tui`
+    and `report` show this file on any machine: as metrics, and on the lines of samples and traces.
 
     Exit status: 0; 2 where nothing, or not all of it, could be read.
     """

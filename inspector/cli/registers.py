@@ -23,10 +23,10 @@ from .target_options import ScriptCommand, TargetOptions, point_option, target_o
 def registers(target: TargetOptions, form: str, output: Path | None, color: bool | None) -> int:
     """Name the values that registers hold where most of them are live.
 
-    For each kernel: the instruction that needs most VGPRs and AGPRs at once, how many each value of
-    the source takes there, what waits in scratch memory, how the need changes along the code, and
-    how far the next step of the occupancy is. TARGET is what `kinspect analyze` takes; names come
-    from a kernel's TTGIR, without one only lines are told.
+    For each kernel: the instruction that needs most VGPRs and AGPRs at once; how many each value of
+    the source takes there; what is spilled to scratch memory; the registers needed along the code;
+    the next step of the occupancy. TARGET is what `kinspect analyze` takes. Names come from a
+    kernel's TTGIR; without one, values are named by their lines.
     """
     report = collected(target.request(analysis=AnalysisOptions(races=False)))
     check_any(report)

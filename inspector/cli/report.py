@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     "joined",
     metavar="TARGET",
     multiple=True,
-    help="A profiler's run: what to analyse and lay beside it.",
+    help="For a profiler's run: also analyse this and show it.",
 )
 @emulate_option
 @arguments_option
@@ -61,14 +61,14 @@ def command(
     if runs and len(targets) > 1:
         raise KinspectError(
             f"{runs[0]}: a page shows one run alone",
-            "write a page for each, compare two by `kinspect profile compare`, or lay targets "
-            "beside a run by --with",
+            "write a page for each, compare two with `kinspect profile compare`, or add targets "
+            "to a run with --with",
         )
     if runs:
         return _write_run(request, joined, output)
     if joined:
         raise KinspectError(
-            f"--with: {targets[0]} is no recording of a profiler", "name a run, or drop --with"
+            f"--with: {targets[0]} is not a recording of a profiler", "name a run, or drop --with"
         )
     return _write_report(request, output)
 

@@ -28,7 +28,7 @@ rules_option = click.option(
 
 @click.group()
 def rules() -> None:
-    """The rules that kernels are held against."""
+    """The rules that kernels are checked against."""
 
 
 @rules.command("list")
@@ -63,7 +63,7 @@ def show_rule(rule: str, packs: tuple[str, ...], form: str, output: Path | None)
 @format_option("text", "json")
 @output_option
 def check_rules(files: tuple[str, ...], form: str, output: Path | None) -> int:
-    """Check packs of your own: every fault, with file:line:column.
+    """Check your own packs: every mistake, with file:line:column.
 
     Exit status: 0 no faults, 2 faults.
     """

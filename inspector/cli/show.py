@@ -83,21 +83,21 @@ def show(
     output: Path | None,
     color: bool | None,
 ) -> None:
-    """Print a kernel's code with what is known of its lines, or all that an id names.
+    """Print a kernel's code with what is known of its lines, or what an id stands for.
 
-    Left of the assembly stand the live VGPRs (and AGPRs) of each instruction with a bar, in which ┊
-    are the most registers that each occupancy admits; its loop; the line of the source; and the
-    rules that find fault with it. Lines that only tell a debugger something are left out. The IRs
+    Next to each instruction of the assembly are its live VGPRs (and AGPRs) with a bar, its loop
+    and its line of the source. Rules with a finding there are named. In the bar, ┊ marks the most
+    registers that each occupancy admits. Lines that only serve debuggers are left out. The IRs
     have the line of the source and the rules. Line numbers are those of the file.
 
-    With --plain the text itself is printed, all of the file unless --lines says otherwise.
+    With --plain the text itself is printed, the whole file unless --lines selects lines.
     TARGET is what `kinspect analyze` takes.
 
-    ID is one that --format agent of `analyze` or `lint` printed, or a fingerprint of JSON or SARIF:
-    of a finding (1bf6c8: figures, places, why, cure, code), a kernel (eb3938: its report, or with
-    the options above its code), a loop (eb3938.L0: its main figures; with --isa its code, with
+    ID is one that --format agent of `analyze` or `lint` printed, or a fingerprint of JSON or SARIF.
+    It names a finding (1bf6c8: figures, places, why, fix, code), a kernel (eb3938: its report, or
+    its code with the options above), a loop (eb3938.L0: its main figures; with --isa its code, with
     --details all of both) or a memory access (eb3938.M41). With --format agent they take 2,000
-    tokens at most. The files of the id's run are analysed again, with the options that the run had.
+    tokens at most. The files of the id's run are analysed again, with the options of that run.
     """
     item = _item_id(target.targets[0])
     if item is not None:
@@ -116,7 +116,7 @@ def show(
                 return
             if not named.is_kernel:
                 raise KinspectError(
-                    f"{named.id} is no kernel", f"`kinspect show {named.kernel_id}` is one"
+                    f"{named.id} is not a kernel", f"`kinspect show {named.kernel_id}` is one"
                 )
             _show_code(named.kernel, kind, lines, plain, form, output, color)
         return

@@ -106,23 +106,23 @@ def command(
     LDS, resident occupancy, matrix instructions and full waits of the main loop, and which points
     cannot launch. Points on the Pareto front are marked. --keep 5 prints what is worth measuring.
 
-    What the main loop does (matrix cycles, full waits, scratch accesses) is compared per needed
-    work, so that tiles, unrolling and numbers of waves do not matter: per million
-    multiply-accumulates that the source's dots ask for (MMAC; M*N*K, all waves of the workgroup
-    together), or per thousand loaded elements (kelem) where the kernel has no dot. Work that waves
-    repeat or tiles pad is cost, not work. A point of which an objective is unknown (no position
-    joins its code with the source's) is marked ? and neither beats nor is beaten.
+    The cost of the main loop (matrix cycles, full waits, scratch accesses) counts per work that the
+    source needs. So tiles, unrolling and numbers of waves are comparable. The unit is a
+    million multiply-accumulates of the source's dots (MMAC; M*N*K, all waves of the workgroup
+    together), or a thousand loaded elements (kelem) if the kernel has no dot. Work that waves
+    repeat or tiles pad counts as cost. A point with an unknown figure, because no position
+    joins its code with the source, is marked ? and takes no part in the comparison.
 
-    --autotune goes over the configurations of a script's autotuners. For a file with KINSPECT_CASES
-    it goes over the product of its TUNING, {"BLOCK_M": [64, 128], "num_warps": [4, 8], ...}, as far
-    as the names are constexprs of the kernel or options of the backend; --set replaces an axis. Of
-    a large space points are taken that lie evenly in it: 256 over all cases, or --max-configs of
-    each case. Constexprs that TUNING does not name stay as the case states them.
+    --autotune sweeps the configurations of a script's autotuners. For a file with KINSPECT_CASES
+    it sweeps the product of its TUNING, {"BLOCK_M": [64, 128], "num_warps": [4, 8], ...}, for
+    names that are constexprs of the kernel or options of the backend; --set replaces an axis. Of
+    a large space, evenly spread points are taken: 256 over all cases, or --max-configs of
+    each case. Constexprs that TUNING does not name keep the case's values.
 
-    TARGET: a .py script or a file with KINSPECT_CASES (or file.py::kernel), or a .ttir file (whose
-    backend options can be swept). What follows -- is passed to the script.
+    TARGET: a .py script or a file with KINSPECT_CASES (or file.py::kernel), or a .ttir file, of
+    which backend options can be swept. Arguments after -- are passed to the script.
 
-    What was compiled once comes from the store; after Ctrl-C the same command goes on.
+    What was compiled before comes from the store; after Ctrl-C the same command continues.
     """
     shown = _columns(columns)
     axes = axes_of(settings)

@@ -451,7 +451,7 @@ CAPTURE = (
     click.option(
         "--strict",
         is_flag=True,
-        help="Exit with status 2 where a kernel rests on what is not known without a GPU.",
+        help="Exit with status 2 if a kernel depends on what is not known without a GPU.",
     ),
     click.option(
         "--explore",

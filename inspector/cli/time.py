@@ -76,12 +76,12 @@ def command(
 ) -> int:
     """Estimate how long kernels take on a GPU that is not here, and say where the time goes.
 
-    A few workgroups of each launch are executed on the emulator; the executed instructions and
-    their cache lines go through a simulated compute unit, which has its share of the device's
-    caches and memory. TARGET is what `kinspect analyze` takes. Code (.s, .hsaco) needs the launch:
-    --grid, --workgroup, --args; without these, it is told what an iteration of each loop takes.
+    The emulator executes a few workgroups of each launch. A model of a compute unit, with its share
+    of the device's caches and memory, then simulates the executed instructions and their cache
+    lines. TARGET is what `kinspect analyze` takes. Code (.s, .hsaco) needs the launch: --grid,
+    --workgroup, --args; without these, the time of an iteration of each loop is given.
 
-    Times are estimates; differences between two launches are surer than either.
+    Times are estimates; differences between two launches are more reliable than either time.
     """
     # The time rests on the code and on one metric: rules and the others cost as much as it does.
     only = Asked((RESIDENT,), lanes=arguments is None, values=False)

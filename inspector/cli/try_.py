@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     default=TRY_SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="What all trials may take; what is done by then is reported.",
+    help="Seconds that all trials may take; the results by then are reported.",
 )
 @format_option("text", "json", "agent")
 @output_option
@@ -77,22 +77,22 @@ def command(
     scheduler: str | None,
     color: bool | None,
 ) -> int:
-    """Compile the cures of each finding, and report what came of them.
+    """Compile the changes that findings suggest, and report their effect.
 
-    For each finding of a kernel the changes that its rule knows are compiled one by one: options
-    (waves_per_eu, num_warps, num_stages, matrix_instr_nonkdim, kpack, llvm_fn_attrs), tile sizes
-    and switches of the file's own space (or half a tile that a dot has), and Triton's knobs in the
-    environment; what is mechanical in the source is made on the TTIR. Then the two that did most
-    for it, together, and the best cures of different findings. Each line says how long the launch
+    For each finding of a kernel, the changes that its rule names are compiled one by one: options
+    (waves_per_eu, num_warps, num_stages, matrix_instr_nonkdim, kpack, llvm_fn_attrs), tile sizes,
+    switches of the file's tuning space, and Triton's variables in the environment. Mechanical
+    changes of the source are made on the TTIR. Then the two best changes for a finding are
+    combined, and so are the best changes for different findings. Each line says how long the launch
     takes with the change, by the timing model, and whether the finding is gone: the fastest first.
-    What is not faster is not advised; times less than 10 % apart are equal. Where no launch is
-    known, or the target has no rates, facts are told and why there is no time.
+    A change that is not faster is not advised; times less than 10 % apart are equal. If the launch
+    is not known, or the target has no rates, only facts are reported, and why there is no time.
 
     TARGET: what `kinspect analyze` compiles: a .py script or file of cases, .ttir, .ttgir. Code
     that is compiled already (.s, .hsaco, HIP) cannot be compiled again. With other tile sizes the
-    results are not checked, and the launch's grid has to follow.
+    results are not checked, and the launch's grid has to change too.
 
-    What was compiled once comes from the store; after Ctrl-C the same command goes on.
+    What was compiled before comes from the store; after Ctrl-C the same command continues.
     """
     pack, ids = judging_pack(split_list(",".join(rules)))
     # What is asked for by name is tried, whatever it would save.

@@ -57,7 +57,7 @@ def refuse_occupied(folder: Path) -> None:
     except OSError as error:
         raise KinspectError(f"{folder}: {error.strerror or error}", "name a new folder") from None
     if not folder.is_dir() and os.path.lexists(folder):
-        raise KinspectError(f"{folder}: it is no folder", "name a new folder")
+        raise KinspectError(f"{folder}: it is not a folder", "name a new folder")
     if not folder.absolute().parent.is_dir():
         raise KinspectError(f"{folder.absolute().parent}: no such folder", "make it first")
 

@@ -58,16 +58,6 @@ def map_rows(kernel: KernelReport) -> list[LdsRow]:
     return [_row(buffer, placed) for buffer in placed]
 
 
-def map_end(kernel: KernelReport) -> int | None:
-    """The bytes that the map covers; None where a place or a size is not known."""
-    ends = [
-        buffer.offset + buffer.allocated
-        for buffer in kernel.lds_buffers
-        if buffer.offset is not None and buffer.allocated is not None
-    ]
-    return max(ends) if ends and len(ends) == len(kernel.lds_buffers) else None
-
-
 def map_title(kernel: KernelReport) -> str:
     """The title of the map: how many buffers in how many bytes."""
     total = int_of(kernel.metrics, "lds_bytes")

@@ -20,6 +20,7 @@ from ..model import (
 from .occupancy_view import cannot_launch
 from .view import count, file_name, place, show
 
+_MOST_LINES = 4
 _UNITS = {
     "matrix": "matrix unit",
     "vector": "VALU",
@@ -179,7 +180,7 @@ def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
         and not (other == "lds_port" and "lds" in known_units)
     ]
     details += [f"{', '.join(unknown)} unknown"] if unknown else []
-    details.append(f"{show(value_of(metrics, 'bound.waves'))} waves/EU")
+    details.append(f"{show(value_of(metrics, 'bound.waves'))} waves/SIMD")
     covered = number_of(metrics, "bound.covered")
     named = value_of(metrics, "bound.unit") is not None
     if covered is not None and covered < 100:
@@ -212,8 +213,8 @@ def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:
     ]
 
 
-def _places(ops: Sequence[MemoryOp], max_lines: int = 4) -> str:
-    """The source lines of accesses, at most `max_lines` of each file."""
+def _places(ops: Sequence[MemoryOp]) -> str:
+    """The source lines of accesses, at most `_MOST_LINES` of each file."""
     by_file: dict[str, set[int]] = {}
     for op in ops:
         if op.source is not None:
@@ -222,8 +223,8 @@ def _places(ops: Sequence[MemoryOp], max_lines: int = 4) -> str:
     texts = []
     for name, lines in sorted(by_file.items()):
         numbers = [str(n) for n in sorted(lines)]
-        ellipsis = ",…" if len(numbers) > max_lines else ""
-        texts.append(f"{name}:{','.join(numbers[:max_lines])}{ellipsis}")
+        ellipsis = ",…" if len(numbers) > _MOST_LINES else ""
+        texts.append(f"{name}:{','.join(numbers[:_MOST_LINES])}{ellipsis}")
     return " ".join(texts)
 
 

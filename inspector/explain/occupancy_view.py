@@ -127,12 +127,12 @@ def occupancy_words(kernel: KernelReport) -> OccupancyWords:
         if waves is not None:
             limiter = limiter_of_vgprs(kernel)
             by = "VGPRs" if limiter == "vgpr" else _limiter(kernel, limiter)
-            bound = f"at most {plural(waves, 'wave')}/EU by {by}"
+            bound = f"at most {plural(waves, 'wave')}/SIMD by {by}"
         return OccupancyWords(f"{bound}   ({note})" if note else bound)
     if groups == 0:
         why = m["occupancy.waves_per_eu"].note or "a resource is over its limit"
         return OccupancyWords(f"cannot launch: {why}")
-    line = f"{plural(resident, 'wave')}/EU"
+    line = f"{plural(resident, 'wave')}/SIMD"
     if groups is not None:
         line = f"{line} = {plural(groups, 'workgroup')}/{_unit(kernel)}"
     if isinstance(limiter, str):
@@ -213,7 +213,7 @@ def _step(step: Mapping[str, object]) -> str:
     cuts = [(str(step.get("resource")), step.get("reduce_by"))]
     cuts += [(k.removeprefix("also_"), v) for k, v in step.items() if k.startswith("also_")]
     reductions = " and ".join(cut(name, amount) for name, amount in cuts)
-    return f"{reductions} would give {step.get('gives')} waves/EU"
+    return f"{reductions} would give {step.get('gives')} waves/SIMD"
 
 
 def cut(resource: str, amount: object) -> str:

@@ -23,6 +23,8 @@ from .view import file_name, plural, show
 MOST_ROWS = 12
 """Values that have a row of their own."""
 _MOST_LOOPS = 3
+_MOST_NAMED = 6
+_MOST_SPILLED = 4
 _FEW = 2
 """Values with at most so many registers share a row, unless they are accumulators."""
 KINDS: Mapping[str, str] = MappingProxyType(
@@ -158,13 +160,13 @@ def spilled_name(value: SpilledValue) -> str:
     return f"{name} (address)" if value.kind == "address" else name
 
 
-def spilled_in_hot_loops(values: Sequence[SpilledValue], most: int = 4) -> str:
+def spilled_in_hot_loops(values: Sequence[SpilledValue]) -> str:
     """`q 69 reloads in L0, L1, acc 8 reloads, 8 stores in L0`; "" where nothing is."""
     hot = [value for value in values if value.hot_reloads or value.hot_stores]
-    parts = [f"{spilled_name(value)} {hot_traffic(value)}" for value in hot[:most]]
-    return "; ".join(
-        [*parts, f"and {plural(len(hot) - most, 'more value')}"] if hot[most:] else parts
-    )
+    parts = [f"{spilled_name(value)} {hot_traffic(value)}" for value in hot[:_MOST_SPILLED]]
+    if more := hot[_MOST_SPILLED:]:
+        parts.append(f"and {plural(len(more), 'more value')}")
+    return "; ".join(parts)
 
 
 def spilled_text(value: SpilledValue) -> str:
@@ -182,7 +184,7 @@ def parked_text(value: ParkedValue) -> str:
 
 
 def live_text(pressure: RegisterPressure, line: int) -> str:
-    """`213 VGPRs and 16 AGPRs, which alone rule out 3 waves/EU (168 at most)`.
+    """`213 VGPRs and 16 AGPRs, which alone rule out 3 waves/SIMD (168 at most)`.
 
     Empty where no instruction stands.
 
@@ -200,23 +202,23 @@ def live_text(pressure: RegisterPressure, line: int) -> str:
     if above is None:
         return live
     waves, most = above
-    return f"{live}, which alone rule out {show(waves)} waves/EU ({show(most)} at most)"
+    return f"{live}, which alone rule out {show(waves)} waves/SIMD ({show(most)} at most)"
 
 
-def held_text(peak: LivePeak, most: int = 6) -> str:
+def held_text(peak: LivePeak) -> str:
     """`acc 96, k 55, q 40`: what holds most registers, in one line; "" where nothing has a name."""
     rows = held_rows(peak)
     listed = [(row.name, row.vgprs + row.agprs) for row in rows if row.vgprs + row.agprs]
     named = [item for item in listed if item[0] not in (UNNAMED, _OTHERS)]
     if all(name == _ADDRESSES for name, _ in named):
         return ""
-    head = sorted(named, key=lambda item: -item[1])[:most]
+    head = sorted(named, key=lambda item: -item[1])[:_MOST_NAMED]
     left = sum(count for _, count in listed) - sum(count for _, count in head)
     parts = [f"{name} {count}" for name, count in head]
     return ", ".join([*parts, f"others {left}"] if left else parts)
 
 
-def untouched_text(passing: UntouchedValues, most: int = 6) -> str:
+def untouched_text(passing: UntouchedValues) -> str:
     """`22 VGPRs live through L0, which does not touch them: weight 16, bias 4, others 2`."""
     counts: dict[str, int] = {}
     for value in passing.values:
@@ -224,8 +226,8 @@ def untouched_text(passing: UntouchedValues, most: int = 6) -> str:
         name = f"{label} (address)" if value.kind == "address" else label
         counts[name] = counts.get(name, 0) + value.vgprs + value.agprs
     listed = sorted(counts.items(), key=lambda item: -item[1])
-    parts = [f"{name} {count}" for name, count in listed[:most]]
-    left = sum(count for _, count in listed[most:])
+    parts = [f"{name} {count}" for name, count in listed[:_MOST_NAMED]]
+    left = sum(count for _, count in listed[_MOST_NAMED:])
     files = [
         plural(count, name)
         for count, name in ((passing.vgprs, "VGPR"), (passing.agprs, "AGPR"))
@@ -239,11 +241,11 @@ def untouched_text(passing: UntouchedValues, most: int = 6) -> str:
     )
 
 
-def dead_writes_text(lines: Sequence[int], most: int = 6) -> str:
+def dead_writes_text(lines: Sequence[int]) -> str:
     """`3 vector instructions write what nothing reads: ISA 12, 40, 77`; "" where none does."""
     if not lines:
         return ""
-    listed = ", ".join(map(str, lines[:most])) + (", …" if len(lines) > most else "")
+    listed = ", ".join(map(str, lines[:_MOST_NAMED])) + (", …" if len(lines) > _MOST_NAMED else "")
     verb = "write" if len(lines) > 1 else "writes"
     return f"{plural(len(lines), 'vector instruction')} {verb} what nothing reads: ISA {listed}"
 
@@ -306,11 +308,13 @@ def steps_text(pressure: RegisterPressure, *, has_agprs: bool) -> str:
         return ""
     waves, most = pressure.level
     kind = "VGPRs with AGPRs" if has_agprs else "VGPRs"
-    parts = [f"{show(pressure.allocated)} {kind} admit {show(waves)} waves/EU (up to {show(most)})"]
+    parts = [
+        f"{show(pressure.allocated)} {kind} admit {show(waves)} waves/SIMD (up to {show(most)})"
+    ]
     if pressure.next_level is not None and pressure.excess is not None:
         waves, most = pressure.next_level
         parts.append(
-            f"{show(waves)} waves/EU need {show(most)} at most: "
+            f"{show(waves)} waves/SIMD need {show(most)} at most: "
             + (
                 f"{pressure.excess} fewer live at the peak"
                 if pressure.excess > 0

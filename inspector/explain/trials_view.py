@@ -48,7 +48,7 @@ def tried_lines(finding: Finding) -> list[str]:
 
     Returns:
         Such as `tried: waves_per_eu 2 → 0: 41 → 29 µs (-29 %; -42 to -13 %), gone, 0 spills (was
-        364), same 1 wave/EU`, the fastest first.
+        364), same 1 wave/SIMD`, the fastest first.
     """
     trials = _told(finding)
     helped = [trial for trial in trials if trial.helped]
@@ -108,7 +108,7 @@ def outcome_text(trial: Trial) -> str:
         "gone" if trial.gone else "the finding stays" if trial.gone is False else "",
         _spills(metrics, diff),
         _waves(metrics, diff),
-        _changed("VGPRs", "vgpr_count", diff),
+        _vgprs(diff),
         _lds(diff),
     ]
     if trial.new:
@@ -150,18 +150,18 @@ def _spills(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scal
 
 def _waves(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
     waves = metrics.get("occupancy.waves_per_eu")
-    unit = "wave/EU" if waves == 1 else "waves/EU"
+    unit = "wave/SIMD" if waves == 1 else "waves/SIMD"
     if "occupancy.waves_per_eu" in diff:
         before = diff["occupancy.waves_per_eu"][0]
         return f"{_number(waves)} {unit} (was {_number(before)})"
     return f"same {_number(waves)} {unit}" if waves is not None else ""
 
 
-def _changed(title: str, name: str, diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
-    if name not in diff:
+def _vgprs(diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
+    if "vgpr_count" not in diff:
         return ""
-    before, after = diff[name]
-    return f"{_number(after)} {title} (was {_number(before)})"
+    before, after = diff["vgpr_count"]
+    return f"{_number(after)} VGPRs (was {_number(before)})"
 
 
 def _lds(diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:

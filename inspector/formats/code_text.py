@@ -56,7 +56,7 @@ def write(
         budgets = ", ".join(
             f"{view.show(most)} for {view.show(waves)}" for waves, most in pressure.budgets
         )
-        told = f"┊ most registers for an occupancy (waves/EU): {budgets}"
+        told = f"┊ most registers for an occupancy (waves/SIMD): {budgets}"
         paper.print(Line())
         text.print_block(Paragraph(words(told, "weak")), paper)
 

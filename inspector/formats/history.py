@@ -18,7 +18,7 @@ FIGURES = (
     ("spills", "vgpr_spill_count"),
     ("scratch B", "scratch_bytes"),
     ("LDS B", "lds_bytes"),
-    ("waves/EU", "occupancy.waves_per_eu"),
+    ("waves/SIMD", "occupancy.waves_per_eu"),
     ("code B", "code_bytes"),
     ("hot loops", "hot_loops.count.instructions"),
     ("errors", "findings.error"),

@@ -30,7 +30,7 @@ MOST_COSTS = 15
 """Passes whose times and inputs are shown in text."""
 _FIGURES = (
     ("convert_layout", "convert_layouts"),
-    ("LDS bytes", "local_alloc_bytes"),
+    ("LDS B", "local_alloc_bytes"),
     ("load elements", "load_elements"),
     ("loops", "loops"),
     ("carried", "carried"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from ..base.named_files import is_users_own
@@ -13,21 +12,15 @@ WORKSPACE = "GITHUB_WORKSPACE"
 _REPOSITORY = ".git"
 
 
-def repository_root(
-    environment: Mapping[str, str] | None = None, folder: Path | None = None
-) -> Path:
-    """The root of the repository that `folder` lies in.
-
-    Args:
-        environment: None for the process's own.
-        folder: None for the current one.
+def repository_root() -> Path:
+    """The root of the repository that the current folder lies in.
 
     Returns:
         `GITHUB_WORKSPACE` if it holds the folder, else the nearest folder above with a repository,
         else the folder itself.
     """
-    start = Path.cwd() if folder is None else folder
-    stated = (os.environ if environment is None else environment).get(WORKSPACE)
+    start = Path.cwd()
+    stated = os.environ.get(WORKSPACE)
     if stated and path_in_repository(str(start), Path(stated)) is not None:
         return Path(stated)
     for candidate in (start, *start.parents):
@@ -36,15 +29,14 @@ def repository_root(
     return start
 
 
-def path_in_repository(file: str, root: Path, folder: Path | None = None) -> str | None:
+def path_in_repository(file: str, root: Path) -> str | None:
     """A file's path from `root` with forward slashes; None if it does not lie below.
 
     Args:
-        file: as the user or the compiler named it; a relative name counts from `folder`.
+        file: as the user or the compiler named it; relative to the current folder.
         root: an absolute folder.
-        folder: None for the current one.
     """
-    path = os.path.join(os.getcwd() if folder is None else folder, file)
+    path = os.path.join(os.getcwd(), file)
     try:
         real = os.path.realpath(path)
     except ValueError:  # no file can have such a name: it holds a NUL, or is no text

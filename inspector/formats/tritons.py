@@ -40,7 +40,7 @@ SUMMARY = (
     ("VGPRs", "vgpr_allocated"),
     ("spills", "vgpr_spill_count"),
     ("LDS", "lds_bytes"),
-    ("waves/EU", "occupancy.waves_per_eu"),
+    ("waves/SIMD", "occupancy.waves_per_eu"),
     ("code", "code_bytes"),
 )
 

@@ -129,7 +129,7 @@ def install_hint(failure: BaseException, module: str) -> str:
             f"the {top} of {sys.executable} has no {name}: install another version, {alternative}"
         )
     if top not in PACKAGES and top not in DISTRIBUTIONS and top not in REQUIRED:
-        return f"install what brings {top} (it is no package known here), {alternative}"
+        return f"install what brings {top} (it is not a package known here), {alternative}"
     package = DISTRIBUTIONS.get(top, top)
     command = f"{sys.executable} -m pip install {package}"
     return f"name an interpreter that has it with --python, or install it: `{command}`"
@@ -156,7 +156,7 @@ def stub_note(names: Sequence[str]) -> str:
             )
             remedy = f"{sys.executable} -m pip install {distributions}, or {remedy}"
         if unknown:
-            description = "it is no package" if len(unknown) == 1 else "they are no packages"
+            description = "it is not a package" if len(unknown) == 1 else "they are not packages"
             module_name = f"{', '.join(unknown)}: " if packages else ""
             remedy += f" ({module_name}{description} known here: where the project has such files, "
             remedy += "run the script from there)"

@@ -52,7 +52,7 @@ def budget_rule(metric: str, limit: float | str, label: str, catalogue: Catalogu
         )
     if isinstance(limit, str):
         if not _COMPARISON.match(limit.strip()):
-            raise KinspectError(f"{limit!r} is no comparison", 'write a number, or ">= 2"')
+            raise KinspectError(f"{limit!r} is not a comparison", 'write a number, or ">= 2"')
         require = f"{metric} {limit.strip()}"
     else:
         require = f"{metric} <= {limit}"

@@ -71,7 +71,7 @@ _ACCESS = _specs(
     ("access.fix", "name", "derived", "What to change"),
     ("access.bits", "bits/lane", "compiler", "The narrowest instruction it became"),
     ("access.widest", "bits/lane", "derived", "What element type and tile allow at most"),
-    ("access.per_thread", "elements", "derived", "Neighbouring elements that a thread holds"),
+    ("access.per_thread", "elements", "derived", "Neighbouring elements that a lane holds"),
     ("access.elements", "elements", "compiler", "Elements of the whole tile"),
     ("access.contiguity", "elements", "derived", "Elements known to be neighbours in memory"),
     ("access.mask", "elements", "derived", "Neighbouring elements that share a mask bit"),

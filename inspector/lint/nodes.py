@@ -257,7 +257,7 @@ class Expression(Struct, frozen=True):
         except (TypeError, OverflowError, RecursionError) as error:
             raise KinspectError(
                 f"rule condition `{self.text}`: {error}",
-                "compare each metric with a value of its own kind",
+                "compare each metric with a value of its kind",
             ) from error
 
 

@@ -114,7 +114,7 @@ class Words(Struct, frozen=True):
         if word in self.besides or word in FORMER or self._exact(word):
             return None
         if self.ids(word):
-            return f"{word} is no single rule: write ids or names"
+            return f"{word} is not a single rule: write ids or names"
         return None if word in self.elsewhere() else f"no rule {word}{self._near(word)}"
 
     def _near(self, word: str) -> str:

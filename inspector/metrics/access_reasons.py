@@ -2,7 +2,7 @@
 
 Triton chooses the width of an access from facts that it proves of the addresses (contiguous
 elements in a row, the divisor of the first address, neighbours that share a mask) and from the
-layout's elements per thread. The smallest of these is the reason (`explain_global`).
+layout's elements per lane. The smallest of these is the reason (`explain_global`).
 """
 
 from __future__ import annotations
@@ -104,17 +104,17 @@ def _small_tile(tile: Tile, limits: WidthLimits) -> Reason:
 
 
 def short_run(tile: Tile, limits: WidthLimits, need: int) -> Reason:
-    """The reason of addresses that allow more than a thread holds.
+    """The reason of addresses that allow more than a lane holds.
 
     Args:
         tile: the operation.
         limits: the limits that each fact sets.
-        need: elements that a thread would move in one access of 128 bits.
+        need: elements that a lane would move in one access of 128 bits.
     """
     shape = "×".join(map(str, tile.tensor_type.shape))
     if limits.thread_elements < need:
         text = (
-            f"a thread holds only {count(limits.thread_elements)} of {limits.bits} bits"
+            f"a lane holds only {count(limits.thread_elements)} of {limits.bits} bits"
             f" of the {shape} tile: {limits.thread_elements * limits.bits} bits"
         )
         narrow_type = limits.thread_elements * 32 >= WIDEST_BITS  # as many of 32 bits would do
@@ -122,7 +122,7 @@ def short_run(tile: Tile, limits: WidthLimits, need: int) -> Reason:
             "dtype" if narrow_type else "tile",
             text + (f"; 128 bits are {need} elements of this type" if narrow_type else ""),
             "Enlarge the block along the contiguous dimension, or lower num_warps, until each"
-            f" thread gets {need} elements.",
+            f" lane gets {need} elements.",
         )
     if _is_of_product(tile):
         return Reason(
@@ -133,7 +133,7 @@ def short_run(tile: Tile, limits: WidthLimits, need: int) -> Reason:
         )
     return Reason(
         "layout",
-        f"the layout gives a thread {count(limits.per_thread, 'neighbour')} along dim {limits.dim}"
+        f"the layout gives a lane {count(limits.per_thread, 'neighbour')} along dim {limits.dim}"
         f" where memory would allow {need}",
         "Enlarge the block along the contiguous dimension, or lower num_warps"
         + ("." if is_store(tile) else ", or load the tile separately."),
@@ -145,7 +145,7 @@ def narrow_load(
 ) -> Reason | None:
     """The reason of a tile that is written to LDS as narrow as it was loaded; None for others.
 
-    Triton gives a load as many neighbours a thread as the facts of its addresses allow, and what
+    Triton gives a load as many neighbours a lane as the facts of its addresses allow, and what
     is computed from it keeps that layout.
 
     Args:
@@ -166,7 +166,7 @@ def narrow_load(
             at = f" (line {load.loc.in_user_code.line})" if load.loc is not None else ""
             return Reason(
                 "layout",
-                f"the load that brings the tile{at} takes {count(facts)} at a time, and a thread"
+                f"the load that brings the tile{at} takes {count(facts)} at a time, and a lane"
                 " holds the tile as it was loaded",
                 "Make that load wider (see its own finding); this access follows.",
             )

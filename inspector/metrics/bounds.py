@@ -86,7 +86,11 @@ SPECS = (
     ),
     MetricSpec(CYCLES, "cycles", "derived", "loop", "What that unit takes: no iteration is faster"),
     MetricSpec(
-        WAVES, "waves/EU", "derived", "loop", "Waves on the fullest SIMD, for which the bounds are"
+        WAVES,
+        "waves/SIMD",
+        "derived",
+        "loop",
+        "Waves on the fullest SIMD, for which the bounds are",
     ),
     MetricSpec(
         WAVE,
@@ -293,7 +297,7 @@ def _metrics(
     else:
         yield Metric(UNIT, unit if cycles_of_unit else None, "", origin, note)
     yield Metric(CYCLES, rounded(cycles_of_unit), "cycles", origin, note)
-    yield Metric(WAVES, resident.on_simd, "waves/EU", occupancy)
+    yield Metric(WAVES, resident.on_simd, "waves/SIMD", occupancy)
     yield from _uncached(subject, machine, executed, resident)
 
 

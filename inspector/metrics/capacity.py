@@ -14,7 +14,7 @@ from ..model import Machine
 class Capacity(Struct, frozen=True):
     """The unit that holds workgroups, for one wave size, mode and LLVM occupancy model.
 
-    `waves` are per EU (SIMD) throughout. `is_wgp`: the unit is a WGP and not a CU.
+    `waves` are per SIMD throughout. `is_wgp`: the unit is a WGP and not a CU.
     """
 
     machine: Machine

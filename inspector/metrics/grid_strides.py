@@ -1,10 +1,10 @@
 """Loops that go on by the size of the grid or of the workgroup.
 
 A loop by the grid (`for (i = global id; i < n; i += gridDim.x * blockDim.x)`) is right for any
-number of workgroups, and usually launched with a thread for each element: then it goes round once.
-What a loop saves from one iteration to the next it saves only where fewer workgroups are launched.
-So it is with a row that a workgroup takes (`for (i = threadIdx.x; i < n; i += blockDim.x)`): right
-for any row, and often launched with a work-item for each of its elements.
+number of workgroups, and usually launched with a work-item for each element: then it goes round
+once. What a loop saves from one iteration to the next it saves only where fewer workgroups are
+launched. So it is with a row that a workgroup takes (`for (i = threadIdx.x; i < n; i +=
+blockDim.x)`): right for any row, and often launched with a work-item for each of its elements.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SPECS: Final = (
         "derived",
         "loop",
         "Whether it goes on, and ends, by steps of the grid's size (`by_grid`), and of such a "
-        "loop the `cus` of the GPU: launched with a thread for each element it goes round once; "
+        "loop the `cus` of the GPU: launched with a work-item for each element it goes round once; "
         "`group`: `workgroup` where it goes on by the size of that: it goes round once where the "
         "workgroup has a work-item for each element. None for Triton's code",
     ),

@@ -27,7 +27,7 @@ def explain_lds(
 
     Args:
         tile: the operation.
-        limits: the elements of a thread that lie side by side.
+        limits: the elements of a lane that lie side by side.
         linear: the layout of the tile in registers.
         graph: the values of the function.
     """
@@ -39,7 +39,7 @@ def explain_lds(
     layout = tile.tensor_type.layout
     if layout is not None and layout.kind == "dot_op" and tile.cls == "lds_read":
         return _operand(tile, limits, layout, linear)
-    thread_dim = fastest(linear)  # the one along which a thread holds neighbours
+    thread_dim = fastest(linear)  # the one along which a lane holds neighbours
     if limits.thread_elements < need and own_run(linear, limits.dim) == limits.elements:
         return short_run(tile, limits, need)
     if thread_dim != limits.dim and own_run(linear, thread_dim) > limits.elements:
@@ -124,11 +124,11 @@ def _operand(tile: Tile, limits: WidthLimits, layout: Layout, linear: LinearLayo
 
 
 def _transposed(tile: Tile, limits: WidthLimits, thread_dim: int, graph: ValueGraph) -> Reason:
-    """A tile whose neighbours in a thread lie along another dimension than the buffer's fastest."""
+    """A tile whose neighbours in a lane lie along another dimension than the buffer's fastest."""
     verb = "written" if tile.cls == "lds_write" else "read"
     return Reason(
         "order",
-        f"a thread holds neighbours along dim {thread_dim}, but the buffer is laid out along dim"
+        f"a lane holds neighbours along dim {thread_dim}, but the buffer is laid out along dim"
         f" {limits.dim}: the tile is {verb} across",
         f"Make dim {limits.dim} contiguous in global memory too."
         if _is_loaded(tile, graph)
@@ -137,19 +137,19 @@ def _transposed(tile: Tile, limits: WidthLimits, thread_dim: int, graph: ValueGr
 
 
 def _short_of_neighbours(tile: Tile, limits: WidthLimits, run: int) -> Reason:
-    """A tile in the right order, of which a thread holds too few neighbours in the buffer."""
+    """A tile in the right order, of which a lane holds too few neighbours in the buffer."""
     layout = tile.buffer.layout if tile.buffer is not None else None
     vec = layout.params.get("vec") if layout is not None and layout.kind in _SWIZZLED else None
     if isinstance(vec, int) and vec == limits.elements and run > vec:
         return Reason(
             "layout",
             f"the buffer's swizzle moves groups of {count(vec)} (vec {vec}), which cuts the"
-            f" {count(run, 'neighbour')} that a thread holds",
+            f" {count(run, 'neighbour')} that a lane holds",
             "Set kpack=2 on gfx90a and gfx942, which doubles the groups.",
         )
     return Reason(
         "layout",
-        f"a thread holds {count(limits.elements, 'neighbour')} along dim {limits.dim}, the fastest"
+        f"a lane holds {count(limits.elements, 'neighbour')} along dim {limits.dim}, the fastest"
         " of the buffer",
         "Enlarge the block along that dimension, or lower num_warps.",
     )

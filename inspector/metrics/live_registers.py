@@ -91,7 +91,7 @@ def beyond_allocation(subject: Subject, allocated: int | None) -> str | None:
     if any(inst.mnemonic == "s_alloc_vgpr" for inst in function.instructions):
         return None
     return (
-        f"the code uses {count} vector registers of a lane, but {allocated} are allocated: what "
+        f"the code uses {count} VGPRs, but {allocated} are allocated: what "
         "lies beyond is not the wave's; raise .amdhsa_next_free_vgpr and .vgpr_count"
     )
 

@@ -34,7 +34,9 @@ SPECS = (
     _kernel(
         "measured.counter.*", "count", "A counter's mean per dispatch, in the unit that it has"
     ),
-    _kernel("measured.occupancy.waves_per_eu", "waves/EU", "Mean number of waves that a SIMD held"),
+    _kernel(
+        "measured.occupancy.waves_per_eu", "waves/SIMD", "Mean number of waves that a SIMD held"
+    ),
     _kernel("measured.occupancy.percent", "%", "The same as a share of the most that it can hold"),
     _kernel("measured.mfma_busy", "%", "Share of time in which the matrix units worked"),
     _kernel("measured.valu_busy", "%", "Share of time in which the vector units worked"),

@@ -27,7 +27,7 @@ Limiter = Literal["vgpr", "sgpr", "lds", "workgroups", "waves", "waves_per_eu", 
 """`waves_per_eu`: the VGPRs requested because of this option, not those used; `vgpr_request`: the
 same where no such option is known."""
 
-_WAVES = "waves/EU"
+_WAVES = "waves/SIMD"
 _CATALOGUE = (
     ("compiler", _WAVES, "Occupancy as LLVM counts it: the LDS it knows of, no whole workgroups"),
     ("waves_per_eu", _WAVES, "Waves resident on one SIMD"),
@@ -55,7 +55,7 @@ SPECS = tuple(
 class NextStep(Struct, frozen=True):
     """The smallest reduction that raises the resident occupancy.
 
-    `reduce_by` is in registers or bytes, `gives` in waves/EU. `resource` is `waves_per_eu` or
+    `reduce_by` is in registers or bytes, `gives` in waves/SIMD. `resource` is `waves_per_eu` or
     `vgpr_request` where only the request has to fall, by `reduce_by` VGPRs, and no register of the
     kernel has to go. Where two resources limit alike, reducing one is not enough and `also` holds
     the others with their reductions.
@@ -83,7 +83,7 @@ class Level(Struct, frozen=True):
 
 
 class Occupancy(Struct, frozen=True):
-    """The occupancy of a kernel. Waves are per EU (SIMD); None means unknown, `note` says why.
+    """The occupancy of a kernel. Waves are per SIMD; None means unknown, `note` says why.
 
     `unit` holds the workgroups: CU, or WGP in WGP mode. `cannot_launch` is the reason that no
     workgroup fits, None where one does. `levels` starts at the highest occupancy.
@@ -335,7 +335,7 @@ def _levels(unit: Capacity, waves: int | None) -> tuple[Level, ...]:
 
 
 def vgpr_levels(kernel: KernelReport) -> tuple[tuple[int | float, int], ...]:
-    """The occupancies that a kernel's workgroups can reach, in waves/EU, the highest first, each
+    """The occupancies that a kernel's workgroups can reach, in waves/SIMD, the highest first, each
     with the most VGPRs that admit it; none where its target or what it asks of a CU is not known.
     """
     if kernel.demand is None or kernel.arch not in names():
@@ -382,7 +382,7 @@ def metrics(machine: Machine, demand: Demand, stated: int | None = None) -> dict
         "occupancy.compiler": Metric(
             "occupancy.compiler",
             residency.compiler if stated is None else stated,
-            "waves/EU",
+            "waves/SIMD",
             "derived" if stated is None else "compiler",
         )
     }

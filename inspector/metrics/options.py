@@ -16,7 +16,7 @@ OPTIONS: Mapping[str, tuple[str, str]] = {
     # Triton's name -> unit, meaning
     "num_warps": ("waves", "Waves per workgroup"),
     "num_stages": ("stages", "Stages of the software pipeline; 1 is none"),
-    "waves_per_eu": ("waves/EU", "Waves per EU that registers are held down for; 0 is no wish"),
+    "waves_per_eu": ("waves/SIMD", "Waves per SIMD that registers are held down for; 0 is no wish"),
     "matrix_instr_nonkdim": ("elements", "M and N of the matrix instruction; 0 is Triton's choice"),
     "kpack": ("operands", "Matrix operands along K that one LDS read fetches"),
 }
@@ -39,7 +39,7 @@ SPECS = (
     ),
     MetricSpec(
         "grid.waves_per_eu",
-        "waves/EU",
+        "waves/SIMD",
         "derived",
         "kernel",
         "Waves of the launch for each SIMD of the GPU, by num_warps",
@@ -87,7 +87,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
     per_eu = None
     if count is not None and cus and machine is not None and waves is not None:
         per_eu = round(count * waves / (cus * (machine.eus_cu_mode or machine.eus)), 3)
-    yield Metric("grid.waves_per_eu", per_eu, "waves/EU", "derived")
+    yield Metric("grid.waves_per_eu", per_eu, "waves/SIMD", "derived")
     cache = machine.icache_bytes if machine is not None else None
     note = "" if cache is not None else _no_figure(subject)
     yield Metric("icache_bytes", cache, "bytes", "derived", note)

@@ -160,7 +160,7 @@ class Access(Struct, frozen=True):
         loop: id of the loop that they stand in.
         bits: of the narrowest of them.
         widest: what the element type, the tile and its different addresses would allow at most.
-        per_thread: neighbouring elements that a thread holds along the contiguous dimension.
+        per_thread: neighbouring elements that a lane holds along the contiguous dimension.
         contiguity: neighbouring elements that are known to be neighbours in memory.
         divisibility: of the address, in bytes, as far as known; 0 where it is a constant 0.
         mask: neighbouring elements that share one mask bit; None without a mask.
@@ -348,7 +348,7 @@ class RegisterPressure(Struct, frozen=True, dict=True):
         needs: for each of `counts` the registers of the file that a wave would need for no more
             than what is live there: VGPRs and AGPRs together where one file holds both.
         allocated: the registers of the file that the kernel takes; None where that is unknown.
-        levels: occupancy in waves/EU and the most registers that admit it, the highest first;
+        levels: occupancy in waves/SIMD and the most registers that admit it, the highest first;
             empty where the target or the launch is unknown.
         level: of these the one that the allocated registers admit; None where there is none.
         next_level: the one above it; None where there is none.

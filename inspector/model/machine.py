@@ -20,8 +20,8 @@ class Machine(Struct, frozen=True):
     name: str
     family: str
     wave_sizes: tuple[int, ...]
-    max_waves: int  # per EU (SIMD)
-    eus: int  # EUs that a workgroup is spread over: 4 on gfx9; 4 in WGP mode, 2 in CU mode
+    max_waves: int  # per SIMD
+    eus: int  # SIMDs that a workgroup is spread over: 4 on gfx9; 4 in WGP mode, 2 in CU mode
     eus_cu_mode: int | None  # None where there is no CU/WGP choice
     vgpr_total: Mapping[int, int]  # wave size -> registers per SIMD
     vgpr_granule: Mapping[int, int]
@@ -38,7 +38,7 @@ class Machine(Struct, frozen=True):
     barriers: int
     barriers_cu_mode: int | None
     max_workgroup_size: int
-    # LLVM model name -> (most SGPRs, waves/EU), waves falling; beyond the last step its waves hold
+    # LLVM model name -> (most SGPRs, waves), waves falling; beyond the last step its waves hold
     sgpr_steps: Mapping[str, tuple[tuple[int, int], ...]]
     counters: Mapping[str, int]  # wait counter -> its largest value
     # counter -> bit fields (lowest bit, width) of s_waitcnt's number, least significant part first

@@ -318,7 +318,9 @@ def typed_arguments(
             try:
                 value = float(match["value"]) if is_float_kind else int(match["value"], 0)
             except ValueError:
-                raise KinspectError(f"argument {number}: {argument!r} is no number", "") from None
+                raise KinspectError(
+                    f"argument {number}: {argument!r} is not a number", ""
+                ) from None
             bits = 8 * np.dtype(_DTYPES[kind]).itemsize
             if not is_float_kind and not -(1 << bits - 1) <= value < 1 << bits:
                 raise KinspectError(

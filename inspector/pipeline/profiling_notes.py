@@ -58,7 +58,7 @@ def no_such_kernel(pattern: str, names: Sequence[str]) -> KinspectError:
     """Returns the error of a --kernel that matches none of the recorded names."""
     listed = and_more([shortened(name, _MOST_NAME) for name in names], _MOST_NAMED)
     return KinspectError(
-        f"--kernel {pattern}: finds none of the recorded kernels", f"there is {listed}"
+        f"--kernel {pattern}: matches none of the recorded kernels", f"there is {listed}"
     )
 
 

@@ -34,8 +34,8 @@ def is_recording(path: Path) -> bool:
         run = reading.run_below(path)
         if run is not None and any(path.rglob("*.py")):
             raise KinspectError(
-                f"{path}: a recording lies in {run}, and scripts beside it",
-                "name the recording's folder, or the scripts: none is run beside a recording",
+                f"{path} holds both a recording ({run}) and scripts",
+                "name the recording's folder, or the scripts",
             )
         return False
     if path.suffix in _DATA_SUFFIXES:  # a report of ours may have such a name as well

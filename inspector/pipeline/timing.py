@@ -360,7 +360,7 @@ def _device(machine: Machine, options: TimeOptions) -> Device:
     if options.gpu is not None and (product is None or product.arch != machine.arch):
         known = ", ".join(p.name for p in all_products() if p.arch == machine.arch)
         raise KinspectError(
-            f"--gpu {options.gpu}: it is no known product of {machine.arch}",
+            f"--gpu {options.gpu}: it is not a known product of {machine.arch}",
             f"there is {known}" if known else "leave it out",
         )
     device = device_of(machine, options.gpu or options.products.get(machine.arch))

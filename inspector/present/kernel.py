@@ -145,7 +145,7 @@ def _why(kernel: KernelReport) -> Iterator[Figure]:
         yield Figure("", words(launch, "weak"))
     spills, scratch = int_of(metrics, "vgpr_spill_count"), int_of(metrics, "scratch_bytes")
     used, limit = (value_of(metrics, f"vgpr_{of}") for of in ("count", "limit"))
-    text = [Span(f"{view.show(used)} of {view.show(limit)} VGPRs, {_registers(kernel)}spilled ")]
+    text = [Span(f"{view.show(used)} of {view.show(limit)} VGPRs, {_registers(kernel)}spills ")]
     text.append(Span(view.show(spills), "warning" if spills else ""))
     if scratch:
         text.append(Span(f", scratch {view.kib(scratch)}", "warning"))

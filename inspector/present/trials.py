@@ -16,10 +16,10 @@ from .document import Block, Column, Document, Items, Paragraph, Section, table,
 MARK: Final = "*"
 _COLUMNS: Final[Mapping[str, str]] = {
     # metric -> heading
-    "vgpr_spill_count": "spilled",
+    "vgpr_spill_count": "spills",
     "vgpr_count": "VGPRs",
     "lds_bytes": "LDS",
-    "occupancy.waves_per_eu": "waves/EU",
+    "occupancy.waves_per_eu": "waves/SIMD",
 }
 
 

@@ -43,20 +43,6 @@ msgpack.Decoder(KernelReport, dec_hook=lambda kind, value: value)
 """Two threads that are the first to convert to a Struct end the process (msgspec 0.22)."""
 
 
-def read(text: str | bytes, name: str, artifact_folder: Path | None = None) -> Report:
-    """Reads a saved report.
-
-    Args:
-        text: the JSON document.
-        name: what to call it in errors.
-        artifact_folder: where its artifacts lie by sha256, if they came with it.
-
-    Raises:
-        KinspectError: it is not a kinspect report, or of a later schema version.
-    """
-    return SavedReport.open(text, name, artifact_folder).report()
-
-
 class _Heading(Struct):
     """A report without its kernels."""
 

@@ -21,7 +21,7 @@ def check_references(kernel: KernelReport) -> None:
     """
     for finding in kernel.facts:
         if not _FINGERPRINT.fullmatch(finding.fingerprint):
-            raise ValueError(f"{finding.fingerprint[:60]!r} is no fingerprint of a finding")
+            raise ValueError(f"{finding.fingerprint[:60]!r} is not a fingerprint of a finding")
     depths = _depths(kernel.loops)
     for part, ids in _named_loops(kernel):
         for name in ids:
@@ -34,7 +34,7 @@ def _depths(loops: Iterable[LoopReport]) -> dict[str, int]:
     depths: dict[str, int] = {}
     for loop in loops:
         if not _LOOP.fullmatch(loop.id):
-            raise ValueError(f"{loop.id[:60]!r} is no id of a loop")
+            raise ValueError(f"{loop.id[:60]!r} is not an id of a loop")
         if loop.id in depths:
             raise ValueError(f"there are two loops {loop.id[:60]!r}")
         depths[loop.id] = loop.depth

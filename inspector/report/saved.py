@@ -60,11 +60,6 @@ def _content(artifact: Artifact, archive: Path) -> bytes:
     return data
 
 
-def load(path: Path, cache: Path) -> Report:
-    """Reads an archive; see `opened`."""
-    return opened(path, cache).report()
-
-
 def opened(
     path: Path, cache: Path, kinds: frozenset[str] | None = None, fits: Fits | None = None
 ) -> SavedReport:

@@ -85,12 +85,6 @@ def elements_per_thread(layout: Layout | None, shape: Sequence[int]) -> int | No
     return None if linear is None else linear.elements_per_thread
 
 
-def size_per_thread(layout: Layout | None, shape: Sequence[int]) -> tuple[int, ...] | None:
-    """Elements that one lane holds of a tensor along each dimension, copies counted once."""
-    linear = to_linear(layout, shape)
-    return None if linear is None else linear.size_per_thread
-
-
 def contig_per_thread(
     layout: Layout | None, shape: Sequence[int], dim: int | None = None
 ) -> int | None:

@@ -58,14 +58,6 @@ class LinearLayout(Struct, frozen=True):
         """Different elements that one lane holds."""
         return 1 << rank(self.register)
 
-    @property
-    def size_per_thread(self) -> tuple[int, ...]:
-        """Different coordinates per dimension among the elements of one lane."""
-        return tuple(
-            1 << rank(tuple((basis[dim],) for basis in self.register))
-            for dim in range(len(self.shape))
-        )
-
     def contiguous(self, dim: int) -> int:
         """Length of the aligned run of neighbours along `dim` that every lane holds.
 

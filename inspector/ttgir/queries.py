@@ -92,11 +92,6 @@ def loads(module: TtgirModule) -> tuple[TtgirOp, ...]:
     return named(module, LOADS)
 
 
-def stores(module: TtgirModule) -> tuple[TtgirOp, ...]:
-    """Writes of global memory, without atomics."""
-    return named(module, STORES)
-
-
 def inline_assembly(module: TtgirModule) -> tuple[TtgirOp, ...]:
     """Pieces of inline assembly; each has `asm_string`, `constraints` and `pure` as attributes."""
     return named(module, INLINE_ASSEMBLY)

@@ -14,7 +14,8 @@ import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.base.version import VERSION
 from kinspect.inspector.model import Artifact, Report
-from kinspect.inspector.report import json_read, saved
+from kinspect.inspector.report import saved
+from kinspect.inspector.report.json_read import SavedReport
 from kinspect.tui.export import FORMATS, Picture, write
 from kinspect.tui.pages import Page
 from kinspect.tui.screens.export import ExportScreen
@@ -72,13 +73,13 @@ async def test_every_format_is_what_it_says(opened: Any, report: Report, tmp_pat
     document = json.loads(text)
     assert [kernel["id"] for kernel in document["kernels"]] == [k.id for k in report.kernels]
     assert document["tool"]["version"] == VERSION
-    again = json_read.read(text, "out.json")
+    again = SavedReport.open(text, "out.json").report()
     assert [kernel.metrics for kernel in again.kernels] == [k.metrics for k in report.kernels]
 
     words = (tmp_path / "out.md").read_text("utf-8")
     assert all(f"## `{kernel.name}`" in words for kernel in report.kernels)
 
-    archive = saved.load(tmp_path / "out.kinspect", tmp_path / "cache")
+    archive = saved.opened(tmp_path / "out.kinspect", tmp_path / "cache").report()
     assert [kernel.id for kernel in archive.kernels] == [k.id for k in report.kernels]
 
 
@@ -87,7 +88,7 @@ async def test_an_archive_has_what_was_compiled(
 ) -> None:
     compiled = _with_artifact(report, tmp_path / "made.amdgcn", b"s_endpgm\n")
     write(tmp_path / "out.kinspect", compiled, picture)
-    again = saved.load(tmp_path / "out.kinspect", tmp_path / "cache")
+    again = saved.opened(tmp_path / "out.kinspect", tmp_path / "cache").report()
     assert again.kernels[0].artifacts["amdgcn"].path.read_bytes() == b"s_endpgm\n"
 
 

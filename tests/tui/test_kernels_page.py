@@ -73,7 +73,7 @@ async def test_a_folded_kernel_shows_the_best_and_the_worst(opened: Make, filled
         assert labels(pilot) == ["matmul", "torn.s", "attend", "calls"]
         line = next(row for row in text_of(pilot.app).splitlines() if " matmul " in row)
         assert "▸ matmul (6)" in line
-        assert "8–2" in line  # waves/EU: more is better
+        assert "8–2" in line  # waves/SIMD: more is better
         assert "64–256" in line  # VGPRs: fewer are
         assert "0–12" in line  # spills
         assert "2 kinds" in line  # targets
@@ -135,7 +135,7 @@ async def test_details_of_the_row(opened: Make, filled: Report) -> None:
         assert found
         for finding in found:
             assert f"note  {finding.rule}" in text
-        assert "at most 4 waves/EU by VGPRs" in text
+        assert "at most 4 waves/SIMD by VGPRs" in text
         assert "triton_kernels.py:38" in text
 
 
@@ -212,7 +212,7 @@ async def test_sorting(opened: Make, filled: Report) -> None:
         configs = [one for one in labels(pilot) if one.startswith("BM=")]
         assert configs[:4] == ["BM=64 4w", "BM=128 8w", "BM=128 4w", "BM=256 8w"]
         assert configs[4:] == ["BM=64 4w", "BM=128 4w"]
-        assert "by waves/EU" in text_of(app)
+        assert "by waves/SIMD" in text_of(app)
 
 
 async def test_sorting_goes_round(opened: Make, filled: Report) -> None:
@@ -490,7 +490,7 @@ async def test_arrows_show_what_a_save_changed(opened: Make, filled: Report) -> 
         assert "250↑" not in text
         assert "250↓" not in text
         await go_to(pilot, "BM=128 8w")
-        assert "changed: waves/EU 4 → 3, VGPRs 128 → 160, wg/CU 4 → 3" in text_of(pilot.app)
+        assert "changed: waves/SIMD 4 → 3, VGPRs 128 → 160, wg/CU 4 → 3" in text_of(pilot.app)
         await pilot.press("slash", *"is:changed", "enter")
         assert [one for one in labels(pilot) if "BM" in one] == ["BM=64 4w", "BM=128 8w"]
 
@@ -508,7 +508,7 @@ async def test_it_bears_a_tiny_terminal(
         assert page_of(pilot).query_one(Table).count > 4
         await pilot.resize_terminal(120, 40)
         await pilot.pause()
-        assert "waves/EU" in text_of(pilot.app)
+        assert "waves/SIMD" in text_of(pilot.app)
 
 
 async def test_nothing_open_is_said(opened: Make, filled: Report) -> None:

@@ -111,7 +111,7 @@ def test_what_is_still_being_typed_is_no_fault(leaves: list[Leaf], text: str) ->
     [
         ("sev:bad", "sev:bad: there is error, warning, info"),
         ("is:nice", "is:nice: there is failed, marked, front, changed"),
-        ("vgpr>many", "vgpr>many: many is no number"),
+        ("vgpr>many", "vgpr>many: many is not a number"),
     ],
 )
 def test_what_means_nothing_is_said(text: str, why: str) -> None:

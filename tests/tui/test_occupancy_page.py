@@ -165,8 +165,8 @@ async def test_everything_follows_what_is_typed(opened: Any, report: Report) -> 
         found = occupancy(machines.load("gfx942"), demand)
         assert found.waves_per_eu == 2
         await pilot.pause()
-        assert "2 waves/EU = 1 workgroup/CU: limited by" in said(pilot)
-        assert f"{found.compiler} waves/EU" in said(pilot)
+        assert "2 waves/SIMD = 1 workgroup/CU: limited by" in said(pilot)
+        assert f"{found.compiler} waves/SIMD" in said(pilot)
         assert plotted(pilot, "vgprs").current == (132, 2)
         assert plotted(pilot, "lds").current == (32768, 2)
         assert "what if" in page(pilot).crumb()
@@ -184,7 +184,7 @@ async def test_unknown_figures_stay_unknown(opened: Any, report: Report) -> None
         assert field(pilot, "lds").value == ""
         assert beside(pilot, "lds") == "unknown"
         assert "LDS unknown" in said(pilot)
-        assert plotted(pilot, "vgprs").title == "waves/EU over VGPRs alone"
+        assert plotted(pilot, "vgprs").title == "waves/SIMD over VGPRs alone"
         assert plotted(pilot, "lds").current is None
         await put(pilot, waves="")
         assert "LDS -  workgroups -" in said(pilot)
@@ -245,11 +245,11 @@ async def test_keys_that_go_to_steps(opened: Any, report: Report, size: tuple[in
 async def test_the_next_step_is_taken(opened: Any, report: Report) -> None:
     async with opened(page="occupancy", of=only(report, "small")) as pilot:
         await put(pilot, vgprs="132")
-        assert "4 fewer VGPRs would give 4 waves/EU" in said(pilot)
+        assert "4 fewer VGPRs would give 4 waves/SIMD" in said(pilot)
         await pilot.press("T")
         await pilot.pause()
         assert field(pilot, "vgprs").value == "128"
-        assert "4 waves/EU = " in said(pilot)
+        assert "4 waves/SIMD = " in said(pilot)
 
 
 async def test_digits_are_pages_until_a_field_has_the_keys(opened: Any, report: Report) -> None:
@@ -484,7 +484,7 @@ def test_why_the_figures_differ_is_said_in_words() -> None:
     assert found.compiler != found.waves_per_eu
     lines = {line.label: line.text for line in answer_lines(asked, found)}
     assert lines["compiler"] == (
-        f"{found.compiler} waves/EU: it sees neither Triton's LDS nor whole workgroups"
+        f"{found.compiler} waves/SIMD: it sees neither Triton's LDS nor whole workgroups"
     )
     assert "Triton" in why_two(found, asked)[1]
 

@@ -52,7 +52,7 @@ from tui_screens import EACH_SIZE, snapshot, text_of
 
 BUSY = "100 · SQ_VALU_MFMA_BUSY_CYCLES 1.2e9 / (GRBM_GUI_ACTIVE 3.1e6 · 1216 SIMDs)"
 FIGURES = (
-    measured("measured.occupancy.waves_per_eu", 1.875, "waves/EU"),
+    measured("measured.occupancy.waves_per_eu", 1.875, "waves/SIMD"),
     measured("measured.mfma_busy", 31.8, "%", BUSY),
     measured("roofline.flops_per_byte", 120.0, "flop/byte"),
     measured("roofline.flops_per_s", 3.1e14, "flop/s"),
@@ -193,7 +193,7 @@ async def test_the_detail_has_everything_of_a_kernel(analysed: KernelReport) -> 
             "SQ_WAVES",
             "16,384",
             "Static analysis",
-            "waves/EU",
+            "waves/SIMD",
         ):
             assert wanted in text, wanted
 
@@ -393,7 +393,7 @@ async def test_it_opens_by_itself_when_a_recording_arrives(opened: Any, report: 
 
 def test_columns_without_any_value_are_left_out(analysed: KernelReport) -> None:
     shown = {column.title for column in columns(of_profile(recorded(analysed)))}
-    assert {"% time", "median", "waves/EU", "MFMA %", "analysed"} <= shown
+    assert {"% time", "median", "waves/SIMD", "MFMA %", "analysed"} <= shown
     assert not {"L2 hit %", "LDS confl. %", "memory %", "AccVGPR"} & shown
 
 
@@ -507,7 +507,7 @@ async def test_saved_reports_with_measured_figures(
         assert "of 20 dispatches" in text
         snapshot(page.kinspect, f"profile_saved_{size[0]}x{size[1]}")
         shown = {column.title for column in page._columns}
-        assert {"median", "duration us", "waves/EU (static)"} <= shown
+        assert {"median", "duration us", "waves/SIMD (static)"} <= shown
         text = await pressed(pilot, "j")
         assert "Where it stalls" in text
         await pressed(pilot, "v", "v")  # there is no recording: past the roofline

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 _FIGURES = (
     ("time.us", "µs", 9),
-    ("vgpr_spill_count", "spilled", 7),
+    ("vgpr_spill_count", "spills", 6),
     ("vgpr_count", "VGPRs", 5),
     ("lds_bytes", "LDS", 9),
-    ("occupancy.waves_per_eu", "waves/EU", 8),
+    ("occupancy.waves_per_eu", "waves/SIMD", 8),
 )
 """Metric, heading and cells of the columns."""
 _CHANGE = 30  # cells of the changes

@@ -20,7 +20,7 @@ class StepFunction(Struct, frozen=True):
     """A falling step function with two marked points.
 
     Attributes:
-        title: names both quantities, as in `waves/EU over VGPRs`.
+        title: names both quantities, as in `waves/SIMD over VGPRs`.
         short_title: names what it is drawn over, for narrow plots; "" for none.
         points: (x, y): the value is y from just after the previous point's x up to and including x.
         max_y: the largest y of the axis.

@@ -95,7 +95,9 @@ def read_tune_gemm(text: str, path: str) -> list[UserCase]:
         items = yaml_value(text, path, _LIKE)
         marks = yaml.compose(text, Loader=yaml_loader())  # parsed already
     if not isinstance(items, list) or not items or marks is None:
-        raise KinspectError(f"{path} is no list of GEMM sizes", "begin each line with - {'M': …}")
+        raise KinspectError(
+            f"{path} is not a list of GEMM sizes", "begin each line with - {'M': …}"
+        )
     lines = text.splitlines()
     cases = []
     for item, node in zip(items, marks.value, strict=True):
@@ -105,7 +107,9 @@ def read_tune_gemm(text: str, path: str) -> list[UserCase]:
         ):
             raise KinspectError(f"{where}: M, N and K are missing or no sizes", "give all three")
         if not all(isinstance(value, Value) for value in item.values()):
-            raise KinspectError(f"{where}: a value is no number or word", "see tune_gemm's files")
+            raise KinspectError(
+                f"{where}: a value is neither a number nor a word", "see tune_gemm's files"
+            )
         # A flow mapping ends on the line of its comment; a block ends after it.
         end_line = node.end_mark.line + (1 if node.end_mark.column else 0)
         comment = _RESULT.search("\n".join(lines[node.start_mark.line : end_line]))
@@ -169,7 +173,7 @@ def read_flags(words: Sequence[str]) -> UserCase:
         word = remaining.pop(0)
         name, equals, value = word.lstrip("-").partition("=")
         if not word.startswith("-") or not _NAME.fullmatch(name):
-            raise KinspectError(f"{word!r} is no flag", "write -b 4 -hq 16 … behind the --")
+            raise KinspectError(f"{word!r} is not a flag", "write -b 4 -hq 16 … behind the --")
         if name.lower() in _SWITCHES and not equals:
             values[name.lower()] = True
             continue
@@ -233,5 +237,5 @@ def _float(text: str, where: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
-        raise KinspectError(f"{where}: {text!r} is no number", "see tune_gemm's files") from None
+        raise KinspectError(f"{where}: {text!r} is not a number", "see tune_gemm's files") from None
     return None if value != value else value

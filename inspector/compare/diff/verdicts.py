@@ -232,11 +232,11 @@ def _occupancy(
     left_waves, right_waves = value(left, name), value(right, name)
     if left_waves == right_waves:
         return
-    waves = DifferingFigure(name, "waves/EU", left_waves, right_waves)
+    waves = DifferingFigure(name, "waves/SIMD", left_waves, right_waves)
     before, after = number(left_waves), number(right_waves)
     matters = context.tolerances.matters(RESIDENT)
     if not context.same_arch:
-        figures = f"{_text(left_waves)} → {_text(right_waves)} waves/EU"
+        figures = f"{_text(left_waves)} → {_text(right_waves)} waves/SIMD"
         yield waves.change("shown", figures, _ELSEWHERE)
         return
     if before is None or after is None:
@@ -249,7 +249,7 @@ def _occupancy(
     known = name == RESIDENT
     limiter = value(limited, "occupancy.limiter") if known else limiter_of_vgprs(limited)
     limited_by = _LIMITED_BY.get(str(limiter), "")
-    figures, reason = f"{before:g} → {after:g} waves/EU", ""
+    figures, reason = f"{before:g} → {after:g} waves/SIMD", ""
     if after == 0:
         reason = "it cannot be launched"
     elif limited_by:
@@ -306,18 +306,18 @@ def _consequence(
         if before is None or after is None:
             return "neutral", "how many waves are resident is unknown"
         if before == after:
-            return "neutral", f"still {after:g} waves/EU as far as VGPRs go"
+            return "neutral", f"still {after:g} waves/SIMD as far as VGPRs go"
         if name not in ("vgpr_count", "agpr_count"):
             return "neutral", "how many waves are resident is unknown"
     if before == after:
-        return "neutral", f"still {after:g} waves/EU"
+        return "neutral", f"still {after:g} waves/SIMD"
     fewer = after < before
     limiter = value(right if fewer else left, "occupancy.limiter")
     residency_known = number(value(left, RESIDENT)) is not None
     # More of a resource explains fewer waves, and less of it explains more.
     if grows == fewer and (not residency_known or limiter in _LIMITERS[name]):
-        return ("regression" if fewer else "improvement"), f"{before:g} → {after:g} waves/EU"
-    return "neutral", f"the {before:g} → {after:g} waves/EU are not from this"
+        return ("regression" if fewer else "improvement"), f"{before:g} → {after:g} waves/SIMD"
+    return "neutral", f"the {before:g} → {after:g} waves/SIMD are not from this"
 
 
 def _spills(

@@ -76,9 +76,9 @@ class FigureColumn(Struct, frozen=True):
 COLUMNS = (
     FigureColumn("time_us", "time", "us", "estimated time of the launch with this point's grid"),
     FigureColumn("vgprs", "VGPRs", "registers", "VGPRs per lane, AGPRs included"),
-    FigureColumn("agprs", "AGPRs", "registers", "accumulation VGPRs per lane"),
+    FigureColumn("agprs", "AGPRs", "registers", "AGPRs per lane"),
     FigureColumn("sgprs", "SGPRs", "registers", "SGPRs per wave"),
-    FigureColumn("vgpr_spills", "spilled", "registers", "VGPRs that were spilled"),
+    FigureColumn("vgpr_spills", "spills", "registers", "spilled VGPRs"),
     FigureColumn(
         "scratch_in_loops",
         "in loops",
@@ -87,9 +87,9 @@ COLUMNS = (
     ),
     FigureColumn("scratch_bytes", "scratch", "bytes", "scratch memory per lane"),
     FigureColumn("lds_bytes", "LDS", "bytes", "LDS per workgroup"),
-    FigureColumn("waves_per_workgroup", "waves", "waves", "waves per workgroup"),
+    FigureColumn("waves_per_workgroup", "waves/workgroup", "waves", "waves per workgroup"),
     FigureColumn(
-        "waves_per_eu", "waves/EU", "waves", "resident waves per EU (SIMD), whole workgroups"
+        "waves_per_eu", "waves/SIMD", "waves", "resident waves per SIMD, whole workgroups"
     ),
     FigureColumn("limiter", "limited by", "", "the resource that limits the resident waves"),
     FigureColumn(

@@ -36,7 +36,7 @@ class Objective(Struct, frozen=True):
 
 
 ALWAYS = (
-    Objective("waves_per_eu", True, "more resident waves/EU"),
+    Objective("waves_per_eu", True, "more resident waves/SIMD"),
     Objective("vgpr_spills", False, "fewer spilled VGPRs"),
 )
 _PER_MACS = "per needed MMAC"

@@ -291,5 +291,5 @@ def _in_range_gfx9(descriptors: Resource, indexed: bool, by_bytes: Array, by_ind
     plain = ~adds & ~swizzled & ~np.bool_(indexed)
     by_record = ~adds & (descriptors.stride[:, None] > 0) & np.bool_(indexed)
     if not (private | plain | by_record).all():
-        raise NotCoveredError("a buffer whose range check no document tells")
+        raise NotCoveredError("a buffer whose range check is not documented")
     return np.where(private, True, np.where(plain, by_bytes, by_index))

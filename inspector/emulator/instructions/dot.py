@@ -16,7 +16,6 @@ from ..waves import F32, U32, Array, Waves
 from .packed import half_source
 
 I64 = np.int64
-Parts = Callable[[Array], list[Array]]
 
 
 def integers(word: Array, bits: int, *, signed: bool) -> list[Array]:

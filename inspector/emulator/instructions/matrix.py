@@ -51,7 +51,7 @@ _SIGN_AND_F16: Final = I32(-0x70002000)
 def registers_of(operand: Operand, text: str) -> slice:
     """The rows of a matrix operand, which lies in registers."""
     if operand.kind != "vgpr":
-        raise NotCoveredError(f"{text}: a matrix outside of vector registers")
+        raise NotCoveredError(f"{text}: a matrix outside of VGPRs and AGPRs")
     return slice(operand.first, operand.first + operand.count)
 
 

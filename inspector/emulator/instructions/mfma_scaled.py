@@ -113,7 +113,7 @@ def scaled(decoded: Decoded, context: BuildContext) -> Step:
 def scales_of(scale: Operand, byte: int, rows: int, text: str) -> Callable[[Waves], Array]:
     """E8M0 bytes [wave, K block, row] of one byte of a register."""
     if scale.kind != "vgpr":
-        raise NotCoveredError(f"{text}: scales outside of vector registers")
+        raise NotCoveredError(f"{text}: scales outside of VGPRs")
     check_count(scale, 1)
     register, shift = scale.first, U32(8 * byte)
 

@@ -17,7 +17,6 @@ from ..vector_operands import DTYPES, check_count
 from ..waves import U32, Array, Waves
 
 U64 = np.uint64
-I64 = np.int64
 
 
 Read = Callable[[Waves], Array]

@@ -119,7 +119,7 @@ def _scales(
         if kind != "MATRIX_SCALE_FMT_E8":
             raise NotCoveredError(f"{decoded.text}: {kind}")
         if operand.kind != "vgpr" or operand.count != registers:
-            raise NotCoveredError(f"{decoded.text}: scales outside of vector registers")
+            raise NotCoveredError(f"{decoded.text}: scales outside of VGPRs")
         half = decoded.modifiers.get(f"matrix_{which}_scale", "MATRIX_SCALE_ROW0")
         first = 16 * (half == "MATRIX_SCALE_ROW1")
         lanes = slice(0, 32) if tall and which == "a" else slice(first, first + ROWS)

@@ -47,15 +47,12 @@ class ExplainedRule(Protocol):
     def references(self) -> Sequence[CitedDocument]: ...
 
 
-def explain_instruction(
-    instruction: Instruction | str, report: KernelReport | None = None, arch: str | None = None
-) -> str:
+def explain_instruction(instruction: Instruction | str, report: KernelReport | None = None) -> str:
     """Explains what an instruction does, and what the report says about it.
 
     Args:
         instruction: the instruction, or its line of assembly.
         report: the kernel; its facts about the line need an `Instruction`, which has a line number.
-        arch: the target, for instructions without a report.
 
     Returns:
         Lines of plain text; "" if the line holds no instruction.
@@ -63,12 +60,8 @@ def explain_instruction(
     inst = _parsed(instruction) if isinstance(instruction, str) else instruction
     if inst is None:
         return ""
-    arch_name = report.arch if report is not None else arch
-    machine = (
-        machines.load(arch_name)
-        if arch_name in machines.names() and arch_name is not None
-        else None
-    )
+    arch = report.arch if report is not None else None
+    machine = machines.load(arch) if arch is not None and arch in machines.names() else None
     sentence = meaning(inst.op, inst.operands)
     lines = [inst.mnemonic, *([sentence] if sentence else [])]
     lines += _class_lines(inst)

@@ -6,7 +6,7 @@ A fold hides the lines below the line that it starts at. Lines are counted from 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -49,22 +49,6 @@ _SYMBOL_FIGURES = re.compile(
 _INFO = re.compile(r";\s*(?:Kernel info|Function info):")
 _METADATA = re.compile(r"(?:!|attributes #|declare )")
 _BLOCK = re.compile(r"\s*(?:async\s+def|def|class)\b")
-
-
-def folds(kind: str, lines: Sequence[str], function: Function | None = None) -> Mapping[int, int]:
-    """The folds of a text: line that stays visible -> last hidden line.
-
-    Args:
-        kind: of the text: source, ttgir, llir or amdgcn.
-        lines: the text.
-        function: the kernel in an assembly; if given, its prologue can be folded.
-    """
-    return {fold.start: fold.last for fold in all_folds(kind, lines, function)}
-
-
-def folded_first(kind: str, lines: Sequence[str]) -> frozenset[int]:
-    """The lines whose folds are closed when a text is first shown."""
-    return frozenset(fold.start for fold in all_folds(kind, lines) if fold.what in HIDDEN_FIRST)
 
 
 def all_folds(

@@ -124,10 +124,6 @@ class Links:
                 return _densest_stretch(own_lines or related_lines)
         return None
 
-    def has_position(self, kind: str, line: int) -> bool:
-        """Whether a line has a position of its own."""
-        return kind == "source" or line in self._frames.get(kind, {})
-
     def _without_callees(self, kind: str, line: int, target: str) -> Sequence[int]:
         """For a source line: the lines that stem from itself, not from a function it calls."""
         if kind != "source":

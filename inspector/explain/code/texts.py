@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from io import BufferedReader
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -49,8 +48,6 @@ _FILE = re.compile(r'^[ \t]*\.file[ \t]+[1-9]\d*[ \t]+"([^"\n]*)"(?:[ \t]+"([^"\
 _MLIR_FILE = re.compile(r'loc\("([^"\n]+\.py)":\d+')
 _IR_FILE = re.compile(r'!DIFile\(filename: "([^"\n]+)", directory: "([^"\n]*)"')
 
-Read = Callable[[Path], str]
-
 
 class Texts(Struct, frozen=True):
     """The texts of a kernel.
@@ -71,21 +68,9 @@ class Texts(Struct, frozen=True):
         return tuple(kind for kind in TEXTS if kind in self.lines)
 
 
-def read_file(path: Path) -> str:
-    """Reads a file as UTF-8; invalid bytes are replaced.
-
-    Raises:
-        KinspectError: the file cannot be read, is too large or is not a text.
-    """
-    return _text(path, named_files.opened)
-
-
-def _named_file(path: Path) -> str:
-    """Reads a file that a report or a text names, as `read_file`, where such may lie."""
-    return _text(path, named_files.opened_named)
-
-
-def _text(path: Path, opened: Callable[[Path, int], BufferedReader]) -> str:
+def _read(path: Path, *, own: bool) -> str:
+    """A file as UTF-8, with invalid bytes replaced; others than `own` are named by data."""
+    opened = named_files.opened if own else named_files.opened_named
     try:
         with opened(path, _MAX_BYTES) as stream:
             data = stream.read(os.fstat(stream.fileno()).st_size)
@@ -117,14 +102,9 @@ def _has_controls(text: str) -> bool:
     return _CONTROLS.search(text) is not None
 
 
-def texts_of(report: KernelReport, read: Read | None = None) -> Texts:
-    """The texts of an analysed kernel: the compiler's artifacts, or the file that it was read from.
-
-    Args:
-        report: the kernel.
-        read: reads a file; None: from the disk.
-    """
-    reader = _TextReader(read)
+def texts_of(report: KernelReport) -> Texts:
+    """The texts of an analysed kernel: the compiler's artifacts, or those of its file."""
+    reader = _TextReader()
     for kind in ("ttgir", "llir", "amdgcn"):
         artifact = report.artifacts.get(kind)
         if artifact is not None:
@@ -143,25 +123,20 @@ def texts_of(report: KernelReport, read: Read | None = None) -> Texts:
     return reader.texts(path)
 
 
-def with_ttir(texts: Texts, report: KernelReport, read: Read | None = None) -> Texts:
+def with_ttir(texts: Texts, report: KernelReport) -> Texts:
     """The texts with the TTIR that the kernel was compiled from, or why there is none."""
     artifact = report.artifacts.get("ttir")
-    reader = _TextReader(read)
+    reader = _TextReader()
     own = artifact is not None
     path = artifact.path if artifact is not None else Path(report.id.partition("::")[0])
     if (own or path.suffix == ".ttir") and reader.read("ttir", path, own=own):
-        return reader.added_to(texts, "ttir")
-    return reader.added_to(texts, "ttir", f"There is no TTIR of {report.name}.")
+        return reader.with_ttir(texts)
+    return reader.with_ttir(texts, f"There is no TTIR of {report.name}.")
 
 
-def texts_of_file(path: Path, read: Read | None = None) -> Texts:
-    """The texts in a file that has not been analysed, and in files beside it.
-
-    Args:
-        path: assembly, TTGIR or LLVM IR.
-        read: reads a file; None: from the disk.
-    """
-    reader = _TextReader(read)
+def texts_of_file(path: Path) -> Texts:
+    """The texts in a file that has not been analysed, and in files beside it."""
+    reader = _TextReader()
     named_files.allow_target(path)
     reader.read_beside(path)
     reader.read_source(reader.stated_source(), path.parent)
@@ -171,8 +146,7 @@ def texts_of_file(path: Path, read: Read | None = None) -> Texts:
 class _TextReader:
     """Reads the texts of a kernel, and records why some are missing."""
 
-    def __init__(self, read: Read | None) -> None:
-        self._read = read
+    def __init__(self) -> None:
         self._raw: dict[str, str] = {}
         self._files: dict[str, str] = {}
         self._missing: dict[str, str] = {}
@@ -183,8 +157,7 @@ class _TextReader:
         `own` is for artifacts, which are ours; all others are named by data.
         """
         try:
-            read = self._read or (read_file if own else _named_file)
-            self._raw[kind] = read(path)
+            self._raw[kind] = _read(path, own=own)
         except KinspectError as error:
             self._missing.setdefault(kind, f"{error.message}.")
         except (OSError, ValueError) as error:
@@ -196,16 +169,16 @@ class _TextReader:
             return True
         return False
 
-    def added_to(self, texts: Texts, kind: str, reason: str = "") -> Texts:
-        """Other texts with one that was read here, or with the reason that it is missing."""
-        if kind in self._raw:
+    def with_ttir(self, texts: Texts, reason: str = "") -> Texts:
+        """Other texts with the TTIR that was read here, or with the reason that it is missing."""
+        if "ttir" in self._raw:
             return Texts(
-                {**texts.lines, kind: lines_of(self._raw[kind])},
-                {**texts.files, kind: self._files[kind]},
+                {**texts.lines, "ttir": lines_of(self._raw["ttir"])},
+                {**texts.files, "ttir": self._files["ttir"]},
                 texts.missing,
             )
-        missing = self._missing.get(kind, reason)
-        return Texts(texts.lines, texts.files, {**texts.missing, kind: missing})
+        missing = self._missing.get("ttir", reason)
+        return Texts(texts.lines, texts.files, {**texts.missing, "ttir": missing})
 
     def read_beside(self, path: Path) -> None:
         """Reads a file, and a compile's other texts of the same name beside it."""

@@ -111,14 +111,6 @@ def registers_of(text: str) -> list[tuple[int, int, str]]:
     return [(m.start(), m.end(), m[0]) for m in _REGISTER.finditer(code)]
 
 
-def register_at(text: str, column: int) -> str | None:
-    """The register whose name covers a column of a line; None if there is none."""
-    for start, stop, name in registers_of(text):
-        if start <= column < stop:
-            return name
-    return None
-
-
 def numbers_of(text: str) -> tuple[int, ...]:
     """Numbers of the registers that an operand text names, EXEC, SCC and M0 among them."""
     numbers = named(text)

@@ -203,7 +203,9 @@ def _pressure(drawn: PageKernel) -> str:
         if loop.hot
         for first, last in loop.lines
     ]
-    budgets = [(f"{view.show(waves)} waves/EU", registers) for waves, registers in pressure.budgets]
+    budgets = [
+        (f"{view.show(waves)} waves/SIMD", registers) for waves, registers in pressure.budgets
+    ]
     if pressure.allocated is not None:
         budgets.append(("allocated", pressure.allocated))
     return svg.curve(

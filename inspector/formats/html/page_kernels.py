@@ -25,7 +25,7 @@ _MOST_LINES = 200
 
 
 class OccupancyLevel(Struct, frozen=True):
-    """A reachable occupancy, waves/EU, and the most VGPRs and LDS bytes that still reach it.
+    """A reachable occupancy, waves/SIMD, and the most VGPRs and LDS bytes that still reach it.
 
     None: the resource does not limit here.
     """

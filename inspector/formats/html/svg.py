@@ -100,8 +100,8 @@ def steps(
     Args:
         title: the description for screen readers.
         unit: of the resource.
-        levels: (waves/EU, the largest use that still reaches it), highest occupancy first.
-        current: the kernel's use and waves/EU; None if unknown.
+        levels: (waves/SIMD, the largest use that still reaches it), highest occupancy first.
+        current: the kernel's use and waves/SIMD; None if unknown.
     """
     if not levels:
         return ""
@@ -116,8 +116,8 @@ def steps(
         x, y = area.at(*current)
         parts.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="now">'
-            f"<title>this kernel: {current[0]:,.0f} {escape(unit)}, {current[1]:g} waves/EU</title>"
-            "</circle>"
+            f"<title>this kernel: {current[0]:,.0f} {escape(unit)}, {current[1]:g} "
+            "waves/SIMD</title></circle>"
         )
     return "".join([*parts, "</svg>"])
 
@@ -141,7 +141,7 @@ def _staircase(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> I
         yield (
             f'<rect x="{x0:.1f}" y="{y:.1f}" width="{max(x1 - x0, 0):.1f}" '
             f'height="{max(area.bottom - y, 0):.1f}" class="under">'
-            f"<title>up to {use:,} {escape(unit)}: {waves:g} waves/EU</title></rect>"
+            f"<title>up to {use:,} {escape(unit)}: {waves:g} waves/SIMD</title></rect>"
         )
         previous_use = float(use)
     yield f'<path class="line" d="{path}"/>'
@@ -155,7 +155,7 @@ def _use_axis(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> It
         yield f'<text x="{x:.1f}" y="{area.bottom + 15:.1f}" class="{anchor}">{use:,}</text>'
     yield (
         f'<text x="{(area.left + area.right) / 2:.1f}" y="{area.height - 3:g}" class="mid soft">'
-        f"{escape(unit)} → waves/EU</text>"
+        f"{escape(unit)} → waves/SIMD</text>"
     )
 
 

@@ -187,7 +187,7 @@ def read_tuning(raw: Any) -> Mapping[str, Sequence[Any]]:
         for name, values in raw.items()
     )
     if not fits:
-        raise CaseError(f"{TUNING} is no dict of names and lists of values", f"mend {TUNING}")
+        raise CaseError(f"{TUNING} is not a dict of names and lists of values", f"mend {TUNING}")
     return {name: list(values) for name, values in raw.items()}
 
 

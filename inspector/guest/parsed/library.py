@@ -70,12 +70,12 @@ def member(module: str, qualname: str) -> Any:
         # Special attributes, other modules and functions' parts lead out of the language.
         is_way = inspect.isclass(value) or _is_library_module(value)
         if part.startswith("__") or not is_way:
-            return Unavailable(f"{module}.{qualname}, which is no part of a language")
+            return Unavailable(f"{module}.{qualname}, which is not part of a language")
         if not hasattr(value, part):
             return Unavailable(f"{module}.{qualname}, which it has not", missing=True)
         value = getattr(value, part)
     if isinstance(value, MUTABLE):
-        return Unavailable(f"{module}.{qualname}, which is no constant")
+        return Unavailable(f"{module}.{qualname}, which is not a constant")
     return value
 
 
@@ -182,7 +182,7 @@ class Language:
         kinds = owner.__mro__ if inspect.isclass(owner) else type(owner).__mro__
         shared = any(vars(kind).get(name) is value for kind in kinds)
         if shared or isinstance(owner, types.ModuleType):
-            raise RefusedError(f"{name} of {description_of(owner)}, which is no constant")
+            raise RefusedError(f"{name} of {description_of(owner)}, which is not a constant")
 
     def _is_permitted(self, value: Any) -> bool:
         """Whether a value belongs to the language; constexprs are unwrapped before."""

@@ -19,7 +19,6 @@ from ..syntax import parse
 from .literals import NotLiteralError, literal
 from .refusals import RefusedError
 
-INDUCTOR = "torch._inductor"
 TRITON_MODULES = {"libdevice": "triton.language.extra.libdevice", "math": "triton.language.math"}
 """Name that kernels import by way of torch -> the module of Triton's that it is."""
 CONSTEXPR = frozenset({"constexpr"})

@@ -142,7 +142,7 @@ def _decode_torch(data: dict[str, Any], resolve: Resolve) -> Any:
     torch: Any = importlib.import_module("torch")
     dtype = getattr(torch, str(data["torch"]), None)
     if not isinstance(dtype, torch.dtype):
-        raise UnknownValueError(f"torch.{data['torch']}, which is no dtype")
+        raise UnknownValueError(f"torch.{data['torch']}, which is not a dtype")
     return dtype
 
 

@@ -144,8 +144,8 @@ def _needs(result: Derived, metric: str, **figures: float | None) -> bool:
 
 
 def _occupancy(result: Derived, readings: Readings, device: DevicePeaks) -> None:
-    """Adds the mean waves per EU, and their share of the most that the device can hold."""
-    name, unit = "measured.occupancy.waves_per_eu", "waves/EU"
+    """Adds the mean waves per SIMD, and their share of the most that the device can hold."""
+    name, unit = "measured.occupancy.waves_per_eu", "waves/SIMD"
     for waves, text in _waves(result, readings, device):
         if waves is not None:
             result.add(name, waves, unit, text)
@@ -157,7 +157,7 @@ def _occupancy(result: Derived, readings: Readings, device: DevicePeaks) -> None
     if mean is None or not isinstance(mean.value, float):
         return
     if _needs(result, "measured.occupancy.percent", waves_per_simd=device.max_waves):
-        text = f"100 · {figure(mean.value)} waves/EU / {device.max_waves}"
+        text = f"100 · {figure(mean.value)} waves/SIMD / {device.max_waves}"
         share = 100 * mean.value / (device.max_waves or 1)
         result.add("measured.occupancy.percent", share, "%", text)
 
@@ -165,7 +165,7 @@ def _occupancy(result: Derived, readings: Readings, device: DevicePeaks) -> None
 def _waves(
     result: Derived, readings: Readings, device: DevicePeaks
 ) -> Iterator[tuple[float | None, str]]:
-    """Yields the mean waves per EU, computed in several ways, the best first."""
+    """Yields the mean waves per SIMD, computed in several ways, the best first."""
     metric = "measured.occupancy.waves_per_eu"
     # The accumulator is of the level before it in the pass: with two levels, that is unknown,
     # unless the recording names it.

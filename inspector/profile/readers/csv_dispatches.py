@@ -261,7 +261,7 @@ class DispatchWriter(Struct):
         except (ValueError, OverflowError):
             raise DamagedRowError(f"{self.table.names[column]} is not a number") from None
         if value is not None and not 0 <= value < 1 << 63:
-            raise DamagedRowError(f"{self.table.names[column]} is no number of 63 bits")
+            raise DamagedRowError(f"{self.table.names[column]} is not a number of 63 bits")
         return value
 
 

@@ -62,7 +62,7 @@ def read_copies(table: CsvTable, builder: RecordingBuilder) -> None:
             except (ValueError, OverflowError):
                 start = end = None
             if start is None or end is None or end < start:
-                table.damage(line, "begin or end is no time")
+                table.damage(line, "begin or end is not a time")
                 continue
             builder.transfer(direction.strip(), end - start)
     table.report(builder)

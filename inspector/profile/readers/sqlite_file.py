@@ -98,7 +98,7 @@ class Database:
             LimitError: it takes longer or gives more than a file of its size can hold.
         """
         if table in self._computed:
-            raise sqlite3.DatabaseError(f"{table} is no table that stores rows")
+            raise sqlite3.DatabaseError(f"{table} is not a table that stores rows")
         present = self.columns(table)
         if not present:
             return

@@ -83,7 +83,7 @@ def _of_set(name: str, row: Mapping[str, Any], arch: str) -> list[CounterGroup]:
     if not existing_groups:
         raise KinspectError(
             f"--counters {name}: none of its counters are known on {arch}",
-            "name counters of your own (rocprofv3 -L lists them)",
+            "name counters (rocprofv3 -L lists them)",
         )
     return existing_groups
 

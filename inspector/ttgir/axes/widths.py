@@ -1,8 +1,8 @@
 """The width of accesses of operations that move tiles, and the limits that each fact sets.
 
 Widths follow the rules by which Triton lowers such operations. For global memory: the elements that
-a thread holds side by side along its layout's fastest dimension, that are adjacent in memory, that
-the alignment allows and that share a mask bit, up to 128 bits. For LDS: the elements of a thread
+a lane holds side by side along its layout's fastest dimension, that are adjacent in memory, that
+the alignment allows and that share a mask bit, up to 128 bits. For LDS: the elements of a lane
 that lie side by side in the buffer.
 """
 
@@ -31,8 +31,8 @@ class WidthLimits(Struct, frozen=True):
 
     Attributes:
         dim: that dimension; the fastest of the layout, or of the LDS buffer.
-        per_thread: neighbours that a thread holds.
-        thread_elements: elements that a thread holds in total.
+        per_thread: neighbours that a lane holds.
+        thread_elements: elements that a lane holds in total.
         bits: bits of an element.
         lanes: lanes of the workgroup.
         share: neighbours of each lane, were the tile's different addresses spread evenly over all.
@@ -176,7 +176,7 @@ def distinct_addresses(facts: AxisFacts, shape: Sequence[int]) -> tuple[int, ...
 
 
 def fastest(linear: LinearLayout) -> int:
-    """The dimension that a thread's registers step along first; the last if they step
+    """The dimension that a lane's registers step along first; the last if they step
     along none.
     """
     first_dim = _first_step(linear.register)
@@ -189,7 +189,7 @@ def _first_step(bases: Sequence[Sequence[int]]) -> int | None:
 
 
 def own_run(linear: LinearLayout, dim: int) -> int:
-    """Neighbours along a dimension in the first registers of each thread."""
+    """Neighbours along a dimension in the first registers of each lane."""
     run = 1
     for basis in linear.register:
         if any(step != (run if d == dim else 0) for d, step in enumerate(basis)):
@@ -201,9 +201,9 @@ def own_run(linear: LinearLayout, dim: int) -> int:
 def _lds_limits(
     tile: Tile, buffer: TtgirType, linear: LinearLayout, bits: int
 ) -> WidthLimits | None:
-    """The largest aligned run of buffer offsets that a thread holds.
+    """The largest aligned run of buffer offsets that a lane holds.
 
-    Offsets of an unpadded buffer are linear in the coordinates over GF(2), so a thread holds a run
+    Offsets of an unpadded buffer are linear in the coordinates over GF(2), so a lane holds a run
     of 2^n if its register steps span the offsets 1, 2, ... 2^(n-1). Padding lies between runs.
     A swizzle exchanges groups of `vec` differently in each row, so no access spans two groups.
     """

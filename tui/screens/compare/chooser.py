@@ -25,7 +25,7 @@ _FIGURES = (
     # heading, metric
     ("VGPRs", "vgpr_count"),
     ("LDS B", "lds_bytes"),
-    ("waves/EU", "occupancy.waves_per_eu"),
+    ("waves/SIMD", "occupancy.waves_per_eu"),
     ("hot instr.", "count.instructions"),
 )
 _KERNEL_WIDTH, _PLACE_WIDTH = 44, 30

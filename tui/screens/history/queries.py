@@ -22,7 +22,7 @@ _COLUMNS = (
     ("spills", "vgpr_spill_count"),
     ("scratch B", "scratch_bytes"),
     ("LDS B", "lds_bytes"),
-    ("waves/EU", "occupancy.waves_per_eu"),
+    ("waves/SIMD", "occupancy.waves_per_eu"),
     ("code B", "code_bytes"),
     ("errors", "findings.error"),
     ("warnings", "findings.warning"),

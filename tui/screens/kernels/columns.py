@@ -188,7 +188,7 @@ COLUMNS: Mapping[str, KernelColumn] = {
         ),
         KernelColumn(
             "occ",
-            "waves/EU",
+            "waves/SIMD",
             "resident waves per SIMD, of the most that it can hold",
             6,
             _of_kernel("occupancy.waves_per_eu"),
@@ -302,7 +302,9 @@ COLUMNS: Mapping[str, KernelColumn] = {
             _of_kernel("occupancy.workgroups_per_cu"),
             1,
         ),
-        KernelColumn("waves", "waves", "waves per workgroup", 5, _of_kernel("waves_per_workgroup")),
+        KernelColumn(
+            "waves", "waves/wg", "waves per workgroup", 8, _of_kernel("waves_per_workgroup")
+        ),
         KernelColumn(
             "code",
             "code",

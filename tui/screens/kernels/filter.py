@@ -141,7 +141,7 @@ def _condition(name: str, sign: str, typed: str, *, term: str) -> LeafTest:
         )
     if column in COLUMNS:
         if limit is None and sign not in ("=", "==", "!="):
-            raise FilterError(f"{term}: {typed} is no number")
+            raise FilterError(f"{term}: {typed} is not a number")
         return lambda leaf: _holds(compare, leaf.values.get(column), limit, typed)
     lowered = term.lower()
 

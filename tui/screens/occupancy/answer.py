@@ -53,7 +53,7 @@ def answer_lines(query: Query, answer: Occupancy) -> list[AnswerLine]:
     lines = [
         AnswerLine("resident", sentences.resident, "$error bold" if unfit else "bold"),
         AnswerLine("compiler", _compiler_sentence(answer, sentences.why_compiler)),
-        AnswerLine("alone", f"{alone}  waves/EU"),
+        AnswerLine("alone", f"{alone}  waves/SIMD"),
     ]
     step = sentences.step or _why_no_step(query, answer)
     if step:
@@ -67,7 +67,7 @@ def _compiler_sentence(answer: Occupancy, why_different: str) -> str:
     """The compiler's occupancy beside the resident one."""
     if answer.compiler is None:
         return _UNKNOWN
-    sentence = f"{plural(answer.compiler, 'wave')}/EU"
+    sentence = f"{plural(answer.compiler, 'wave')}/SIMD"
     if why_different:
         return f"{sentence}: {why_different}"
     return f"{sentence}, the same" if answer.compiler == answer.waves_per_eu else sentence
@@ -185,7 +185,7 @@ def _level_columns(query: Query, answer: Occupancy) -> list[_LevelColumn]:
         return _UNKNOWN if level.lds_bytes is None else f"{level.lds_bytes:,}"
 
     return [
-        _LevelColumn("waves/EU", lambda level: _figure_text(level.waves_per_eu)),
+        _LevelColumn("waves/SIMD", lambda level: _figure_text(level.waves_per_eu)),
         _LevelColumn(f"workgroups/{answer.unit}", lambda level: _figure_text(level.workgroups)),
         _LevelColumn("VGPRs ≤", lambda level: str(level.vgprs)),
         excess(lambda level: level.vgprs, registers),

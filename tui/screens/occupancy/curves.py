@@ -1,4 +1,4 @@
-"""The curves of the occupancy page: waves/EU over VGPRs and over LDS, and steps along them."""
+"""The curves of the occupancy page: waves/SIMD over VGPRs and over LDS, and steps along them."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class _Axis(Struct, frozen=True):
     @property
     def titles(self) -> tuple[str, str]:
         """The curve's title and its short one."""
-        return f"waves/EU over {self.name}", f"over {self.name}"
+        return f"waves/SIMD over {self.name}", f"over {self.name}"
 
 
 def curves(query: Query, answer: Occupancy) -> tuple[StepFunction, StepFunction]:
-    """Waves/EU over VGPRs and over LDS, with all other figures as typed in.
+    """Waves/SIMD over VGPRs and over LDS, with all other figures as typed in.
 
     Where the occupancy is unknown, the first curve shows the limit by VGPRs alone.
     """

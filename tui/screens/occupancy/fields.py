@@ -186,7 +186,7 @@ _HINTS: Mapping[str, Callable[[Query], str]] = {
     "arch": lambda query: query.machine.name,
     "vgprs": lambda query: f"of {query.machine.vgpr_addressable} a wave may have",
     "agprs": lambda query: _AGPR_HINTS.get(query.machine.agpr, "a file of their own"),
-    "sgprs": lambda query: "a wave, as counted for waves/EU",
+    "sgprs": lambda query: "a wave, as counted for waves/SIMD",
     "lds": lambda query: f"of {query.machine.lds_max:,} a workgroup",
     "waves": _waves_hint,
     "wave_size": lambda query: " or ".join(map(str, query.machine.wave_sizes)),

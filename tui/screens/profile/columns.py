@@ -24,7 +24,7 @@ SIGNS: Mapping[str, Piece] = {
 }
 """Verdict of a match -> the sign before the kernel's name; the last column has it in words."""
 _STATIC_COLUMNS: Sequence[tuple[str, str]] = (
-    ("waves/EU", "occupancy.waves_per_eu"),
+    ("waves/SIMD", "occupancy.waves_per_eu"),
     ("VGPRs", "vgpr_count"),
     ("spills", "vgpr_spill_count"),
     ("MFMA cycles", "cycles.mfma"),
@@ -161,7 +161,7 @@ COLUMNS: Sequence[ProfileColumn] = (
     _scaled_column("vgpr", "VGPR", _of_shape(lambda shape: shape.vgpr)),
     _scaled_column("accum_vgpr", "AccVGPR", _of_shape(lambda shape: shape.accum_vgpr or None)),
     _size_column("lds_bytes", "LDS", _of_shape(lambda shape: shape.lds_bytes)),
-    _scaled_column(_WAVES, "waves/EU", _metric(_WAVES)),
+    _scaled_column(_WAVES, "waves/SIMD", _metric(_WAVES)),
     _share_column("measured.mfma_busy", "MFMA %"),
     _share_column("measured.lds.conflict_percent", "LDS confl. %"),
     _share_column("measured.l2_hit", "L2 hit %"),
