@@ -5,11 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast, get_args
 
+import numpy as np
 import pytest
 from kinspect.inspector.model.removal import Removal, Removed
 from kinspect.inspector.timing import removals
 from kinspect.inspector.timing.removals import saved_percent
 from kinspect.inspector.timing.timed import LaunchTime, Timing, timed
+from kinspect.inspector.timing.trace import uneven
+from kinspect.inspector.timing.wave_traces import TracedLoop
 
 from .test_timing_launches import STRIDED
 from .test_timing_savings import CUS, made, strided
@@ -236,3 +239,15 @@ def test_work_in_vain_is_a_smaller_grid() -> None:
     assert saves(strided(100, 8 * CUS), Removal("work", 0.5)) == pytest.approx(
         gain(strided(100, 8 * CUS), strided(100, 4 * CUS)), abs=1
     )
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [([60] * 63 + [12_000], (12_000, 60)), ([0] * 63 + [63], None), ([100] * 63 + [399], None)],
+)
+def test_a_loop_that_few_waves_run_far_longer_is_uneven(
+    runs: list[int], told: tuple[int, int] | None
+) -> None:
+    (loop,) = looped(_WORK).function.loops
+    found = uneven([TracedLoop(loop, frozenset(), 0)], np.array([runs]))
+    assert (found and (found.most, found.median)) == told

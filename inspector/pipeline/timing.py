@@ -218,7 +218,8 @@ def _launch_time(
     time = _kernel_time(timing, found, now, options, assumed)
     if warm is not None and warm <= 0.97 * now.us:
         time = replace(time, warm_us=round(warm, 3))
-    price, notes = LaunchPrice(timing, now) if options.prices else None, _on_outside(timing)
+    price = LaunchPrice(timing, now) if options.prices else None
+    notes = (*_on_outside(timing), *_on_uneven(timing))
     return _Found(time, loop_times(timing, found, now), "", price, notes)
 
 
@@ -231,6 +232,21 @@ def _on_outside(timing: Timing) -> tuple[str, ...]:
     return (
         f"{where} accesses memory outside of all arguments ({timing.outside.detail}): check grid"
         " and sizes, the time is that of no real launch",
+    )
+
+
+def _on_uneven(timing: Timing) -> tuple[str, ...]:
+    """The note on a launch of which one workgroup may last longer than all that was simulated."""
+    loop = timing.uneven
+    if loop is None:
+        return ()
+    function = timing.function
+    locations = (i.loc for i in function.instructions if i.line >= loop.line and i.loc)
+    where = place(next(locations, None)) or f"code line {loop.line}"
+    return (
+        f"uneven work: some waves run the loop at {where} about {loop.most:,} times, half of them"
+        f" at most {loop.median + 1:,}; the launch lasts as long as the longest, and the time rests"
+        f" on {len(timing.workgroups):,} of {timing.workgroups_in_grid:,} workgroups",
     )
 
 

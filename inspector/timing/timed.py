@@ -24,7 +24,7 @@ from .cu import ComputeUnit
 from .cu_values import UNITS, CuTime, Shares, Sharing
 from .device import MOST_WAVES, Device, Placement, place, shares_of
 from .reduced import extrapolated
-from .trace import trace
+from .trace import UnevenLoop, trace
 from .wave_traces import WaveTrace
 
 BLOCKS: Final = 1_000_000
@@ -55,6 +55,7 @@ class Timing(Struct, frozen=True):
         footprint: bytes of the buffers that it reads.
         part: of the simulated waves that is simulated; their time is taken to grow evenly.
         outside: the first access outside of every buffer.
+        uneven: a loop that some waves run far longer than most.
     """
 
     machine: Machine
@@ -69,6 +70,7 @@ class Timing(Struct, frozen=True):
     footprint: int
     part: float = 1.0
     outside: Trouble | None = None
+    uneven: UnevenLoop | None = None
 
     def with_grid(self, workgroups: int, busiest: int) -> Timing:
         """The launch with fewer workgroups, of which the busiest compute unit gets some."""
@@ -188,6 +190,7 @@ def traced(
         sum(buffer.size for buffer in buffers),
         part,
         done.outside,
+        done.uneven,
     )
 
 

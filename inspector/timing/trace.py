@@ -47,6 +47,23 @@ _MOST_KEPT: Final = 1 << 25
 """Executed instructions and cache lines of all waves that are kept, 8 bytes each or twice that."""
 _NO_BLOCK: Final = -1
 _NO_LINE: Final = -1
+_UNEVEN: Final = 4
+"""Times as often as half of the waves that one runs a loop which is told as uneven."""
+_FEW_RUNS: Final = 16
+
+
+class UnevenLoop(Struct, frozen=True):
+    """A loop that some waves run far longer than most.
+
+    Args:
+        line: of the assembly where it begins.
+        most: iterations of the wave that runs it longest.
+        median: half of the waves run it at most so often.
+    """
+
+    line: int
+    most: int
+    median: int
 
 
 class Trace(Struct, frozen=True):
@@ -57,11 +74,13 @@ class Trace(Struct, frozen=True):
         fresh: by instruction, the share of its lines that no wave of these workgroups had touched
             before; missing where it touched none.
         outside: the first access outside of every buffer.
+        uneven: the loop that some waves run far longer than most; None where none is such.
     """
 
     workgroups: dict[int, list[WaveTrace]]
     fresh: dict[int, float]
     outside: Trouble | None = None
+    uneven: UnevenLoop | None = None
 
 
 def trace(
@@ -117,7 +136,24 @@ def trace(
         {number: traces[place * each : (place + 1) * each] for place, number in enumerate(told)},
         fresh_shares(recorder.noted.events),
         next((found for found in recorder.troubles.values() if found.kind == "outside"), None),
+        uneven(runner.loops, skipped),
     )
+
+
+def uneven(loops: Sequence[TracedLoop], skipped: Array) -> UnevenLoop | None:
+    """The loop that a wave runs longest of those that it runs far longer than most.
+
+    Args:
+        loops: of the kernel.
+        skipped: the iterations that were not kept, which are nearly all, int64 [loop, wave].
+    """
+    found = []
+    for traced, runs in zip(loops, skipped, strict=True):
+        most, median = int(runs.max(initial=0)), int(np.median(runs)) if runs.size else 0
+        if most >= _UNEVEN * max(median, _FEW_RUNS):
+            first, _ = traced.loop.lines[0]
+            found.append(UnevenLoop(first, most, median))
+    return max(found, key=lambda loop: loop.most, default=None)
 
 
 def preload_header(function: Function) -> int:
