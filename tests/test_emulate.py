@@ -313,7 +313,7 @@ def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
     assert (none.returncode, "it has no kernel" in none.stderr) == (125, True)
     missing = tool("emulate", "stated.s", "--block", "64", "--args", "i32[128], i32[128]")
     assert missing.returncode == 125
-    assert "add_five takes 24 bytes of arguments, and --args gives 16" in missing.stderr
+    assert "--args gives 16" in missing.stderr
     for options, message in (
         (("--args", "i32[99999999999]"), "argument 0, 'i32[99999999999]', takes more than 2 GiB"),
         (("--args", "i32 4294967296"), "argument 0: 'i32 4294967296' has more than 32 bits"),

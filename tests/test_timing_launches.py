@@ -485,7 +485,7 @@ def test_what_may_be_left_out_are_two_pointers() -> None:
     """Triton adds two; other arguments that are left out would be read as 0."""
     text = STRIDED.replace("kernarg_size 16", "kernarg_size 24") + METADATA
     launched(text.replace("LAST", "global_buffer"), "f32[64]=zeros", (4, 1, 1), 64)
-    with pytest.raises(KinspectError, match="k takes 24 bytes of arguments, and --args gives 8"):
+    with pytest.raises(KinspectError, match="k takes 24 bytes .* --args gives 8"):
         launched(text.replace("LAST", "by_value"), "f32[64]=zeros", (4, 1, 1), 64)
 
 

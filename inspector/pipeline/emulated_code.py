@@ -56,6 +56,8 @@ _DTYPES: Final[dict[str, Any]] = {
 _IMPLICIT_BYTES: Final = 256  # hidden arguments of code object V5
 _IMPLICIT_BYTES_V4: Final = 56  # "Code Object V4 Kernel Argument Metadata"
 _SCRATCH_POINTERS: Final = 16
+_LARGEST_BYTES: Final = 8
+"""Of an argument: a segment may end in less than that of padding."""
 """Bytes of the two addresses that Triton adds to every kernel's arguments."""
 _MOST_BYTES: Final = 1 << 31
 """Limit on one argument's buffer."""
@@ -226,17 +228,17 @@ def code_launch(
 def _check_size(function: Function, explicit_bytes: int, segment_bytes: int) -> None:
     """Refuses arguments that do not fill the kernel's segment, hidden arguments aside."""
     given = -(-explicit_bytes // 8) * 8
-    missing = segment_bytes - given
-    if missing >= _IMPLICIT_BYTES:
-        missing -= _IMPLICIT_BYTES
+    hidden = _IMPLICIT_BYTES if segment_bytes - given >= _IMPLICIT_BYTES else 0
+    left = segment_bytes - hidden
     allowed = {_IMPLICIT_BYTES_V4}
     pointers = function.resources.pointers
     if pointers is None or {given, given + _SCRATCH_POINTERS // 2} <= {*pointers}:
         allowed.add(_SCRATCH_POINTERS)
-    if explicit_bytes > segment_bytes or (missing >= 8 and missing not in allowed):
+    is_filled = 0 <= left - explicit_bytes < _LARGEST_BYTES
+    if not is_filled and left - given not in allowed:
         last = max((place + 8 for place in pointers or ()), default=1)
         hidden = _IMPLICIT_BYTES if segment_bytes >= _IMPLICIT_BYTES + last else 0
-        places = f" (pointers at byte {', '.join(map(str, pointers))})" if pointers else ""
+        places = f" (pointers at bytes {', '.join(map(str, pointers))})" if pointers else ""
         raise KinspectError(
             f"{function.name} takes {segment_bytes - hidden} bytes of arguments{places}, and --args"
             f" gives {explicit_bytes}",
