@@ -153,4 +153,4 @@ def _place(location: Location) -> str:
     kind = names.get(location.kind, location.kind)
     file = f"{location.file}:" if location.file and location.kind == "source" else ""
     place = f"{kind} {file}{location.line or ''}".strip()
-    return f"{place}  {location.text.strip()}"
+    return f"{place} {location.text.strip()}"

@@ -203,10 +203,5 @@ def references_as_code(text: str, escape: Callable[[str], str]) -> str:
     return "".join((*pieces, escape(text[end:])))
 
 
-def is_reference(text: str) -> bool:
-    """Whether GitHub would make a link or mention of a part of the text."""
-    return _REFERENCE.search(text) is not None
-
-
 def _inert(text: str) -> str:
     return _ACTIVE.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), text)
