@@ -13,7 +13,8 @@ IDIOM = re.compile(
     re.IGNORECASE,
 )
 _END = re.compile(r"(?<=[.!?:;])[)*\"]*\s+")
-_FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(r"^ *```.*?^ *```$|\x08.*?(?=\n\s*\n)", re.MULTILINE | re.DOTALL)
+"""Code: of a page, and of a help text, where Click leaves it as it is."""
 _BLOCK = re.compile(r"\n\s*\n|\n(?=\s*[-*] |\s*\d+\. |\||#)|(?<=\|)|(?=\|)")
 _CODE, _LINK = re.compile(r"`[^`]*`"), re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)

@@ -118,8 +118,8 @@ def test_tune_gemm_comes_back(cases: list[UserCase]) -> None:
     ("text", "message"),
     [
         ("- {M: 1", "f:2: not valid YAML"),
-        ("", "no list"),
-        ("M: 1", "no list"),
+        ("", "not a list"),
+        ("M: 1", "not a list"),
         ("- {M: 1, N: 2}", "f:1: M, N and K"),
         ("- {M: 1, N: 2, K: x}", "f:1: M, N and K"),
         ("- {M: 1, N: 2, K: 0}", "f:1: M, N and K"),

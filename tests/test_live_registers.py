@@ -41,9 +41,9 @@ def test_figures_of_a_small_kernel_counted_by_hand() -> None:
 def test_registers_beyond_the_allocated_are_said() -> None:
     """Neither LLVM's assembler nor its linker looks."""
     text = SMALL.read_text()
-    assert not any("vector registers" in note for note in report(text).notes)
+    assert not any("VGPRs, but" in note for note in report(text).notes)
     wild = report(text.replace("v22", "v21").replace("\ts_mov_b32 s9, 0\n", "\tv_mov_b32 v99, 1\n"))
-    (note,) = (note for note in wild.notes if "vector registers" in note)
+    (note,) = (note for note in wild.notes if "VGPRs, but" in note)
     allocated = int_of(wild.metrics, "vgpr_allocated")
     assert allocated is not None
     assert allocated < 100

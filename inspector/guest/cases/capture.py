@@ -35,7 +35,7 @@ from .stated_launch import stated_launch
 
 CASES = "KINSPECT_CASES"
 CONVENTION = (
-    f"add {CASES}, a list of compile cases (the README shows one), or say what to launch: "
+    f"add {CASES}, a list of compile cases (see docs/guides/scripts.md), or say what to launch: "
     "--call 'function(T(1024, 1024))'"
 )
 
