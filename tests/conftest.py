@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,21 @@ sys.dont_write_bytecode = False
 # Machines that run this are shared and slow at times: examples are bounded, time is not.
 settings.register_profile("kinspect", deadline=None, max_examples=60, derandomize=True)
 settings.load_profile("kinspect")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Of thousands of tests nothing is garbage: they would be looked through again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # else libraries call what lives at the exit leaks
 
 
 @pytest.hookimpl(tryfirst=True)
