@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,39 @@ settings.register_profile("kinspect", deadline=None, max_examples=60, derandomiz
 settings.load_profile("kinspect")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Of thousands of tests nothing is garbage: they would be looked through again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # else libraries call what lives at the exit leaks
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long proofs take what time they need; of all others pyproject.toml bounds it."""
+    """Long proofs take what time they need; of all others pyproject.toml bounds it.
+
+    Tests that share a fixture of their module run in one worker, which makes it once.
+    """
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.timeout(0))
+        if item.get_closest_marker("xdist_group") is None and _shares_a_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def _shares_a_fixture(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function):
+        return False
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
+    return any(found[-1].scope in ("module", "class") for found in fixtures)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -112,25 +141,11 @@ def tool(tmp_path: Path) -> Callable[..., object]:
 @pytest.fixture
 def tool_in_process(tmp_path: Path, shared_guests: None) -> Callable[..., object]:
     """As `tool`, without a process of its own: for tests of what a command says of scripts."""
-    import contextlib
-    import io
-    import subprocess
-
-    from kinspect.inspector.cli.main import main
+    import in_process
 
     def run(
         *args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
     ) -> object:
-        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(cwd or tmp_path)
-            for name, value in (env or {}).items():
-                patch.setenv(name, value)
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                status = main([str(arg) for arg in args])
-        out.flush()
-        err.flush()
-        texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
-        return subprocess.CompletedProcess(list(args), status, *texts)
+        return in_process.kinspect(*args, cwd=cwd or tmp_path, env=env)
 
     return run

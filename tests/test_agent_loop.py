@@ -117,6 +117,7 @@ def test_the_check_tells_the_fault_from_its_repair(name: str, tmp_path: Path) ->
         assert check.count(good_code) == check.good
 
 
+@pytest.mark.slow
 def test_the_loop_repairs_a_script(tmp_path: Path) -> None:
     pytest.importorskip("triton")
     script = SEEDED / "02_split_k_gemm.py"

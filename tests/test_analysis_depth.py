@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -30,18 +31,24 @@ ASSEMBLY = (
     "waits_gfx942.s", "registers_gfx942.s", "hip_elements_gfx942.s", "hip_operands_gfx942.s",
     "hip_unchanged_gfx942.s",
 )  # fmt: skip
+KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\w+)", re.M)
 READ = ("amdgcn", "metadata", "ttgir")
 TRITON = ("latency.py", "atomics.py", "product.py", "structure.py")
 
 
 def contexts(each: int) -> list[tuple[str, Context]]:
-    """Assembly with what is known of it: fixtures of rules, hand-written and compiled.
+    """Assembly with what is known of it: the first kernel of fixtures of rules, hand-written and
+    compiled.
 
     Args:
         each: every which kernel of a file counts.
     """
     pytest.importorskip("triton")
-    inputs = [((FIXTURES / name).read_text(), Context(name)) for name in ASSEMBLY]
+    inputs = [
+        (text, Context(name, patterns=(next(KERNEL.finditer(text))[1],)))
+        for name in ASSEMBLY
+        for text in [(FIXTURES / name).read_text()]
+    ]
     least = AnalysisOptions(rules=NO_RULES, lanes=False, races=False, values=False)
     for name in TRITON:
         file = str(FIXTURES / name)

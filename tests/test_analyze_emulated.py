@@ -27,8 +27,6 @@ from kinspect.inspector.profile.figures.counter_comparison import compared
 from kinspect.inspector.report.json_read import SavedReport
 from kinspect.inspector.report.json_write import kernel_dict
 
-pytestmark = pytest.mark.xdist_group(name="emulate")
-
 Tool = Callable[..., Any]
 
 SCRIPT = """

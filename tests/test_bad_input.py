@@ -36,6 +36,11 @@ KINSPECT_CASES = [
 """
 
 
+@pytest.fixture
+def tool(tool_in_process: Tool) -> Tool:
+    return tool_in_process
+
+
 def one_line(done: subprocess.CompletedProcess[str], *needles: str) -> None:
     """Exactly one diagnostic, with at most one command below, naming what it should; status 2."""
     lines = [line for line in done.stderr.splitlines() if line.strip()]

@@ -438,6 +438,7 @@ def test_the_layout_of_a_line_of_loads_widens_in_coalesce(
     assert widths["tritongpu-coalesce"] == (1, 8)
 
 
+@pytest.mark.slow
 def test_llvm_allocates_no_fewer_registers_than_are_live(
     smaller: Path, run_json: Callable[..., Any]
 ) -> None:

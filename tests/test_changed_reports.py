@@ -28,7 +28,7 @@ Path_ = tuple[str | int, ...]
 DATA = Path(__file__).parent / "data"
 GOOD = DATA / "small_gfx942.s"
 CHANGES: Final = 120
-"""Of each seed."""
+"""Of each seed; of the first one a quarter."""
 OTHERS: Final[dict[type, Sequence[Any]]] = {
     str: ("x", "L0", "L1", ""),
     int: (0, -1, 1, 2, (1 << 31) - 1, 1 << 40, 10**25, 10**300, 10**400),
@@ -171,7 +171,7 @@ def test_no_changed_value_is_a_bug(place: Path, report: Values, seed: int) -> No
     kinds: dict[Path_, list[Path_]] = {}  # so that what there is once changes as often
     for path in _paths(report["kernels"], ("kernels",)):
         kinds.setdefault(tuple("" if isinstance(k, int) else k for k in path), []).append(path)
-    for _ in range(CHANGES):
+    for _ in range(CHANGES if seed else CHANGES // 4):
         path = chance.choice(kinds[chance.choice(sorted(kinds))])
         likely = OTHERS[type(_at(report, path))]
         value = chance.choice(

@@ -113,6 +113,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, str, Path]
         "json",
         "--details",
         "--no-passes",
+        "--no-time",
         "--max-configs",
         "1",
         "--capture-limit",
@@ -167,6 +168,7 @@ def test_other_shapes_are_compiled_again_once_for_all(report: Any) -> None:
     assert re.search(r"s\d+ = arg", texts[1])
 
 
+@pytest.mark.slow
 def test_sizes_that_are_dynamic_are_made_static_not_edited(tool: Tool, tmp_path: Path) -> None:
     """Inductor's text is nobody's to edit: advice on it helped in none of 16 findings."""
     (tmp_path / "sizes.py").write_text(
@@ -232,6 +234,7 @@ def test_what_comes_to_library_kernels_alone_is_said(report: Any) -> None:
     assert "AOTriton's flash attention" in stderr
 
 
+@pytest.mark.slow
 def test_max_autotune_shows_several_of_what_it_would_time(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "tuned.py").write_text(
         "import torch\n"

@@ -17,8 +17,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-pytestmark = pytest.mark.xdist_group(name="emulate")
-
 Tool = Callable[..., Any]
 
 SCRIPT = """
@@ -140,7 +138,7 @@ def test_wrong():
 """
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
+@pytest.mark.parametrize("arch", ["gfx942", pytest.param("gfx1201", marks=pytest.mark.slow)])
 def test_a_script_meets_real_values(tool: Tool, tmp_path: Path, arch: str) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     done = tool("emulate", "script.py", "--arch", arch, "--format", "json", "-o", "profile.json")
@@ -187,7 +185,11 @@ def test_tests_run_in_pytest(tool: Tool, tmp_path: Path) -> None:
     place = 1 + TESTS.splitlines().index("def test_wrong():") + 3
     assert f" at test_negate.py:{place}; 2 kernels, 3 launches, 3 workgroups executed in " in line
     assert line.endswith(" s, no findings")
-    # As pytest does, any file is one of tests where a test of it is named.
+
+
+@pytest.mark.slow
+def test_any_file_is_one_of_tests_where_a_test_is_named(tool: Tool, tmp_path: Path) -> None:
+    """As pytest has it."""
     (tmp_path / "06-negate.py").write_text(TESTS + "if __name__ == '__main__': raise SystemExit(7)")
     done = tool("emulate", "06-negate.py::test_right", "--", "-q", "-k", "100")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -201,6 +203,12 @@ def test_a_sample_is_no_result(tool: Tool, tmp_path: Path) -> None:
     done = tool("emulate", "script.py", "--sample", "3")
     assert done.returncode == 0, done.stderr
     assert "results are not real; 1 kernel, 1 launch, 3 workgroups of 100 executed" in done.stdout
+
+
+@pytest.mark.slow
+def test_agents_are_told_that_a_sample_is_no_result(tool: Tool, tmp_path: Path) -> None:
+    script = SCRIPT.split("# What a kernel")[0].replace("(1,)", "(100,)")
+    (tmp_path / "script.py").write_text(script)
     done = tool("emulate", "script.py", "--sample", "1", "--format", "agent")
     verdict = "no findings in the workgroups that were executed: results are not real\n"
     assert verdict in done.stdout
@@ -240,7 +248,9 @@ def test_a_hang_is_a_finding_with_its_place(tool: Tool, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("killed", ["os.getpid()", "os.getppid()"])
+@pytest.mark.parametrize(
+    "killed", ["os.getpid()", pytest.param("os.getppid()", marks=pytest.mark.slow)]
+)
 def test_what_was_executed_before_a_kill_is_kept(killed: str, tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "s.py").write_text(
         "import os, time, torch, triton\nimport triton.language as tl\n"
@@ -274,8 +284,9 @@ def test_a_script_that_does_not_end_is_ended(tmp_path: Path) -> None:
     assert "status 143 (SIGTERM); 1 kernel, 1 launch, " in printed
 
 
-def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
+def test_code_is_launched(tool_in_process: Tool, tmp_path: Path) -> None:
     """Assembly whose every value is known: v3 = argument's element + 5, for 100 of 128 lanes."""
+    tool = tool_in_process
     (tmp_path / "add.s").write_text(CODE)
     arguments = "i32[128]=arange, i32[128]=zeros, i32 100"
     done = tool("emulate", "add.s", "--grid", "2", "--block", "64", "--args", arguments)
@@ -325,11 +336,11 @@ def test_code_is_launched(tool: Tool, tmp_path: Path) -> None:
         assert message in refused.stderr
 
 
-def test_own_failures_have_a_status_of_their_own(tool: Tool, tmp_path: Path) -> None:
-    missing = tool("emulate", "nothing.py")
+def test_own_failures_have_a_status_of_their_own(tool_in_process: Tool) -> None:
+    missing = tool_in_process("emulate", "nothing.py")
     assert missing.returncode == 125
     assert "there is no such file" in missing.stderr
-    unknown = tool("emulate", "nothing.py", "--arch", "gfx9999")
+    unknown = tool_in_process("emulate", "nothing.py", "--arch", "gfx9999")
     assert unknown.returncode == 125
     assert "unknown target" in unknown.stderr
 
@@ -356,6 +367,7 @@ elif how == "outside":
 )
 
 
+@pytest.mark.slow
 def test_a_copy_of_a_script_is_told_by_its_own_name(tool: Tool, tmp_path: Path) -> None:
     # Triton's cache knows a kernel by its text: what was compiled for the first file is there.
     for name in ("first.py", "second.py"):
@@ -369,13 +381,19 @@ def test_a_copy_of_a_script_is_told_by_its_own_name(tool: Tool, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("how", "status", "verdict"),
     [
-        (
+        pytest.param(
             "bare",
             1,
             "the script FAILED, status 1: AssertionError: assert (x == 1).all() at s.py:{}",
+            marks=pytest.mark.slow,
         ),
         ("message", 1, "the script FAILED, status 1: AssertionError: 49.5 % differ at s.py:{}"),
-        ("text", 1, "the script FAILED, status 1: sys.exit: no such result at s.py:{}"),
+        pytest.param(
+            "text",
+            1,
+            "the script FAILED, status 1: sys.exit: no such result at s.py:{}",
+            marks=pytest.mark.slow,
+        ),
         ("aborts", 134, "the script FAILED, status 134 (SIGABRT)"),
         ("outside", 0, "FAILED: 2 findings, though the script's status is 0"),
         ("nothing", 0, "passed: status 0 of the script, no findings"),

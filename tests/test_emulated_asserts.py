@@ -14,8 +14,6 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 pytest.importorskip("numpy")
 
-pytestmark = pytest.mark.xdist_group(name="emulate")
-
 Tool = Callable[..., Any]
 
 KERNEL = """
@@ -153,6 +151,7 @@ def test_checks_of_what_is_not_known_are_counted(tool: Tool, tmp_path: Path) -> 
     assert f"script.py:{first + 4}:" not in done.stdout
 
 
+@pytest.mark.slow
 def test_checks_of_a_sample_are_counted_and_pass(tool: Tool, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SAMPLE)
     done = tool("emulate", "script.py", "--sample", "1", "--format", "json", "-o", "out.json")

@@ -13,8 +13,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-pytestmark = pytest.mark.xdist_group(name="emulate")
-
 Tool = Callable[..., Any]
 
 KERNEL = """
@@ -115,6 +113,7 @@ def test_a_configuration_that_leaves_rows_fails(tool: Tool, tmp_path: Path) -> N
     assert workgroups == [(2, 2 * 256 // 64), (2, 2 * 256 // 32)]
 
 
+@pytest.mark.slow
 def test_the_good_configuration_alone_passes(tool: Tool, tmp_path: Path) -> None:
     project(tmp_path, GOOD, GOOD.replace("64", "128"))
     done = tool("emulate", "tests/test_copy.py", "--configs", "all", "--", "-q")

@@ -167,8 +167,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.xdist_group(name="emulate")
-@pytest.mark.parametrize("arch", ["gfx942", "gfx1201"])
+@pytest.mark.parametrize("arch", ["gfx942", pytest.param("gfx1201", marks=pytest.mark.slow)])
 def test_tables_and_scalars_that_are_not_finite(tool: Tool, tmp_path: Path, arch: str) -> None:
     pytest.importorskip("triton")
     (tmp_path / "script.py").write_text(SCRIPT)
@@ -180,8 +179,14 @@ def test_tables_and_scalars_that_are_not_finite(tool: Tool, tmp_path: Path, arch
     assert "['bessel', 64, 2.0, 64, 0.5]" in run.stdout
 
 
-@pytest.mark.xdist_group(name="emulate")
-@pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx1100"])
+@pytest.mark.parametrize(
+    "arch",
+    [
+        "gfx1100",
+        pytest.param("gfx90a", marks=pytest.mark.slow),
+        pytest.param("gfx942", marks=pytest.mark.slow),
+    ],
+)
 def test_functions_are_called_and_assertions_fail(tool: Tool, tmp_path: Path, arch: str) -> None:
     pytest.importorskip("triton")
     (tmp_path / "script.py").write_text(CALLS)

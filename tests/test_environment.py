@@ -34,6 +34,11 @@ SCLK:     500Mhz       2100Mhz
 """
 
 
+@pytest.fixture
+def tool(tool_in_process: Tool) -> Tool:
+    return tool_in_process
+
+
 def put(root: Path, files: Mapping[str, str]) -> Path:
     for name, text in files.items():
         path = root / name.lstrip("/")

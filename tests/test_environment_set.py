@@ -34,6 +34,11 @@ NUMA = "/proc/sys/kernel/numa_balancing"
 BOOT = "/proc/sys/kernel/random/boot_id"
 
 
+@pytest.fixture
+def tool(tool_in_process: Tool) -> Tool:
+    return tool_in_process
+
+
 class Kernel(Host, frozen=True):
     """A host whose kernel behaves as amdgpu does: clocks are entered, then committed."""
 

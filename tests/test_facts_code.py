@@ -176,7 +176,12 @@ def binary(assembly: str, arch: str) -> bytes:
 
 # ------------------------------------------------------------------ spills
 
-SPILLING = [("gfx908", 256), ("gfx942", 256), ("gfx1100", 256), ("gfx1201", 256)]
+SPILLING = [
+    ("gfx942", 256),
+    ("gfx1201", 256),
+    pytest.param(("gfx908", 256), marks=pytest.mark.slow),
+    pytest.param(("gfx1100", 256), marks=pytest.mark.slow),
+]
 BYTES = re.compile(r"(\d+)-byte Folded (Spill|Reload)")
 
 

@@ -6,10 +6,10 @@ import math
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import in_process
 import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector.compare.sweep.figures import figures_of
@@ -23,7 +23,6 @@ from kinspect.inspector.pipeline.jobs import Request
 from msgspec.structs import replace
 
 LLVM_MC, READELF = shutil.which("llvm-mc-22"), shutil.which("llvm-readelf-22")
-KINSPECT = [sys.executable, "-m", "kinspect.inspector.cli"]
 KERNEL = """\
 	.amdgcn_target "amdgcn-amd-amdhsa--{arch}"
 	.text
@@ -63,8 +62,7 @@ CDNA = "\t\t.amdhsa_accum_offset {vgprs}\n"
 
 
 def kinspect(*arguments: object, status: int | None = 0) -> str:
-    command = [*KINSPECT, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = in_process.kinspect(*map(str, arguments), cwd=Path.cwd())
     assert status is None or done.returncode == status, done.stdout + done.stderr
     return done.stdout
 

@@ -48,6 +48,11 @@ BENCH = Bench(
 )
 
 
+@pytest.fixture
+def tool(tool_in_process: Callable[..., Any]) -> Callable[..., Any]:
+    return tool_in_process
+
+
 def test_a_run_comes_back_as_it_was(tmp_path: Path) -> None:
     history = History(tmp_path)
     history.add(BENCH)

@@ -84,8 +84,7 @@ def test_what_no_compiler_writes_ends() -> None:
             calls.serve()
 
 
-@pytest.mark.xdist_group(name="emulate")
-@pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
+@pytest.mark.parametrize("arch", ["gfx942", pytest.param("gfx1100", marks=pytest.mark.slow)])
 def test_a_kernel_prints(tool: Tool, tmp_path: Path, arch: str) -> None:
     """Every element once, between what the script prints, and nothing is found."""
     pytest.importorskip("triton")

@@ -35,6 +35,11 @@ GOOD = Path(__file__).parent / "data" / "small_gfx942.s"
 MOST_SECONDS = 20
 
 
+@pytest.fixture
+def tool(tool_in_process: Tool) -> Tool:
+    return tool_in_process
+
+
 @pytest.fixture(scope="module")
 def report() -> dict[str, Any]:
     return json_v1.to_dict(pipeline.collect(Request((str(GOOD),))))

@@ -5,23 +5,23 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import in_process
 import pytest
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"
-KINSPECT = [sys.executable, "-m", "kinspect.inspector.cli"]
 
 
 def kinspect(folder: Path, *arguments: str, **places: Path) -> subprocess.CompletedProcess[str]:
     """Runs a command with folders for its cache and data."""
     folders = {"CACHE": folder / "cache", "DATA": folder / "data", **places}
-    return subprocess.run(
-        [*KINSPECT, *arguments], cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, **{f"KINSPECT_{name}_DIR": str(at) for name, at in folders.items()}},
-    )  # fmt: skip
+    return in_process.kinspect(
+        *arguments,
+        cwd=folder,
+        env={f"KINSPECT_{name}_DIR": str(at) for name, at in folders.items()},
+    )
 
 
 def later_schema(path: Path) -> None:

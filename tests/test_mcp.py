@@ -19,8 +19,6 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.cli.main import main
 
 pytest.importorskip("triton")
-mcp = pytest.importorskip("mcp")
-from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
@@ -44,6 +42,12 @@ SCRIPT = """
 Call = Callable[..., Awaitable[str]]
 
 
+@pytest.fixture(autouse=True)
+def _sdk() -> None:
+    """Imported by the worker that needs it: that takes seconds."""
+    pytest.importorskip("mcp")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "kernels").mkdir()
@@ -53,6 +57,8 @@ def folder(tmp_path: Path) -> Path:
 
 def with_server(folder: Path, use: Callable[[Any, Call], Awaitable[None]]) -> None:
     """Starts a server and hands over a session, and a function that returns a tool's text."""
+    import mcp
+    from mcp.client.stdio import StdioServerParameters, stdio_client
 
     async def run() -> None:
         server = StdioServerParameters(

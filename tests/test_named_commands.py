@@ -250,9 +250,12 @@ time.sleep(600)
 BY_API = "import kinspect; kinspect.emulate('script.py')"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize(
-    "command", [(str(KINSPECT), "emulate", "script.py"), (sys.executable, "-c", BY_API)]
+    ("command", "number"),
+    [
+        ((str(KINSPECT), "emulate", "script.py"), signal.SIGTERM),
+        ((sys.executable, "-c", BY_API), signal.SIGKILL),
+    ],
 )
 def test_an_emulated_script_ends_with_kinspect(
     command: tuple[str, ...], number: signal.Signals, tmp_path: Path

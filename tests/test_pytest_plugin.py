@@ -25,8 +25,6 @@ from msgspec.structs import replace
 ROOT = Path(__file__).parent.parent
 PLUGIN = "kinspect.inspector.api.pytest_plugin"
 
-pytestmark = pytest.mark.xdist_group(name="emulate")
-
 
 def environment_of_a_run(**variables: str) -> dict[str, str]:
     """Without this run's own settings, and without plugins that this environment has.
@@ -486,8 +484,15 @@ def test_the_status_is_that_of_the_tests_and_of_findings(gpu_tests: Path) -> Non
     assert "1 passed" in done.stdout
     assert "outside: " in done.stdout
     assert done.returncode == 1
+
+
+@pytest.mark.slow
+def test_the_status_of_an_emulated_session_is_pytests(gpu_tests: Path) -> None:
+    (gpu_tests / "test_gpu_1.py").unlink()
+    test = gpu_tests / "test_gpu_0.py"
+    options = ("--device=cuda", "--kinspect-arch=gfx1100", "--kinspect-emulate")
     assert run(gpu_tests, *options, "-k", "nothing").returncode == 5
-    test.write_text(wrong + "    assert False\n")
+    test.write_text(test.read_text() + "    assert False\n")
     done = run(gpu_tests, *options)
     assert (done.returncode, "1 failed" in done.stdout) == (1, True)
 
@@ -554,7 +559,9 @@ def test_endless():
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_a_session_that_is_ended_leaves_nothing_behind(
     tmp_path: Path, number: signal.Signals
 ) -> None:

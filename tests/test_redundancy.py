@@ -10,8 +10,6 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("triton")
-pytestmark = pytest.mark.xdist_group(name="emulate")
-
 SCRIPT = """
 import torch, triton
 import triton.language as tl

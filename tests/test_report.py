@@ -25,6 +25,11 @@ HERE = Path(__file__).parent
 SCHEMA = schema.report_schema()
 
 
+@pytest.fixture
+def tool(tool_in_process: Callable[..., Any]) -> Callable[..., Any]:
+    return tool_in_process
+
+
 def golden() -> ModuleType:
     spec = importlib.util.spec_from_file_location("regenerate", HERE / "golden" / "regenerate.py")
     assert spec is not None

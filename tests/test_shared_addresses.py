@@ -28,10 +28,9 @@ from kinspect.inspector.ttgir.parser import parse_ttgir
 pytestmark = pytest.mark.xdist_group("shared_addresses")
 
 FILE = Path(__file__).parent / "data" / "shared_addresses.py"
-ARCHS = ("gfx942", "gfx1100")
 
 
-@pytest.fixture(scope="module", params=ARCHS)
+@pytest.fixture(scope="module", params=["gfx942", pytest.param("gfx1100", marks=pytest.mark.slow)])
 def run(request: pytest.FixtureRequest) -> Report:
     pytest.importorskip("triton")
     report = collect_kept(Request((str(FILE),), (request.param,), passes=False, jobs=2))

@@ -145,7 +145,6 @@ print("ms", triton.testing.do_bench(lambda: copy[(4,)](x, out, BLOCK=64)))
 """
 
 
-@pytest.mark.xdist_group(name="emulate")
 def test_commands_that_compile_say_so(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("triton")

@@ -25,7 +25,6 @@ from kinspect.inspector.pipeline.collecting import collect as analysed
 from kinspect.inspector.pipeline.jobs import Request
 
 pytest.importorskip("triton")
-distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.xdist_group("dask")
 
 KERNELS = Path(__file__).parent / "data" / "guest_kernels.py"
@@ -35,6 +34,7 @@ AXES = ("num_warps=1,2,4,8", "waves_per_eu=0,1,2")
 @pytest.fixture(scope="module")
 def local_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Two workers, processes of their own with nannies that restart them, and their own store."""
+    distributed = pytest.importorskip("distributed")  # here: all workers would import it
     folder = tmp_path_factory.mktemp("dask")
     with distributed.LocalCluster(
         n_workers=2,
@@ -177,6 +177,7 @@ def test_a_worker_with_another_triton_is_refused(
 
 
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1.0)
     nobody = cluster.connected("tcp://127.0.0.1:9")
     with pytest.raises(KinspectError, match="no Dask scheduler answers at tcp://127"):
@@ -184,6 +185,7 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_cluster_without_workers() -> None:
+    distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=None, processes=False) as empty,
         pytest.raises(KinspectError, match="has no workers"),

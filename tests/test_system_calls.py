@@ -109,6 +109,7 @@ def test_code_of_data_has_no_effect(name: str, tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ATTACKS)
 def test_each_is_an_attack(name: str, tmp_path: Path) -> None:
     """It does something where nothing holds it."""

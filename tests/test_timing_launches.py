@@ -40,6 +40,8 @@ from kinspect.inspector.timing.timed import Timing, timed, traced
 from msgspec.structs import replace
 
 Tool = Callable[..., Any]
+
+
 GEMM = Path(__file__).parents[1] / "docs" / "examples" / "gemm.amdgcn"
 SIZE = 1024
 ARGUMENTS = ", ".join([f"f16[{SIZE * SIZE}]=zeros"] * 3) + f", i32 {SIZE}"
@@ -80,6 +82,11 @@ k:
   .amdhsa_system_sgpr_workgroup_id_x 1
 .end_amdhsa_kernel
 """
+
+
+@pytest.fixture
+def tool(tool_in_process: Tool) -> Tool:
+    return tool_in_process
 
 
 def launched(

@@ -60,7 +60,7 @@ from kinspect.inspector.report.json_read import SavedReport
 from msgspec.structs import replace
 
 pytest.importorskip("triton")
-pytestmark = pytest.mark.xdist_group("try")
+pytestmark = [pytest.mark.xdist_group("try"), pytest.mark.usefixtures("shared_guests")]
 
 SCHEMA = json.loads((Path(formats.__file__).parent / "try.schema.json").read_bytes())
 REPORT_SCHEMA = json.loads((Path(report_room.__file__).parent / "report.schema.json").read_bytes())
@@ -800,9 +800,11 @@ def test_advice_that_failed_is_not_printed(spilling_tried: Trials) -> None:
 
 
 def test_the_command(
-    tool: Callable[..., Any], spilling: tuple[TryRequest, Report], spilling_tried: Trials
+    tool_in_process: Callable[..., Any],
+    spilling: tuple[TryRequest, Report],
+    spilling_tried: Trials,
 ) -> None:
-    path = spilling[0].run.targets[0]
+    tool, path = tool_in_process, spilling[0].run.targets[0]
     done = tool("try", path, "--for", "KI037")
     assert done.returncode == 0, done.stderr
     assert f"→ {told_first(spilling_tried)}" in " ".join(done.stdout.split())

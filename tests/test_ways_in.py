@@ -52,6 +52,11 @@ FAILING = {
 }
 
 
+@pytest.fixture
+def tool(tool_in_process: Callable[..., Any]) -> Callable[..., Any]:
+    return tool_in_process
+
+
 @pytest.mark.parametrize("case", STOOD_IN)
 def test_a_stand_in_serves_as(case: str, tmp_path: Path, tool: Callable[..., Any]) -> None:
     pytest.importorskip("triton")

@@ -35,6 +35,7 @@ class TimeOptions(Struct, frozen=True):
         explains: whether loops are timed, and the report says so, where no launch is known.
         seconds: that executing the workgroups of one launch may take.
         prices: whether it is worked out what the cures of findings would save.
+        warm: whether the time with the data in the Infinity Cache is worked out as well.
     """
 
     gpu: str | None = None
@@ -46,6 +47,7 @@ class TimeOptions(Struct, frozen=True):
     explains: bool = True
     seconds: float = 60.0
     prices: bool = True
+    warm: bool = True
 
 
 class AnalysisOptions(Struct, frozen=True):

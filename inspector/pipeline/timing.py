@@ -213,7 +213,7 @@ def _launch_time(
     device = _in_mode(_device(machine, options), machine, report)
     timing = traced(emulator, machine, device, launch, buffers, _resident(report), options.seconds)
     now = timed(timing)
-    warm = timed(timing.warm()).us if timing.can_be_warm else None
+    warm = timed(timing.warm()).us if options.warm and timing.can_be_warm else None
     found = attributed(timing, now)
     time = _kernel_time(timing, found, now, options, assumed)
     if warm is not None and warm <= 0.97 * now.us:

@@ -194,7 +194,7 @@ def _job(point: SweepPoint, settings: CompileSettings, run: Request) -> Job:
 
 def _time(run: Request) -> TimeOptions | None:
     time = run.analysis.time
-    return None if time is None else replace(time, prices=False)
+    return None if time is None else replace(time, prices=False, warm=False)
 
 
 def _done(point: SweepPoint, outcome: PointOutcome) -> PointDone:

@@ -375,7 +375,8 @@ class Trials:
     ) -> None:
         analysis = replace(self._run.analysis, rules=self._request.pack, sample=None, values=False)
         if analysis.time is not None:
-            analysis = replace(analysis, time=replace(analysis.time, savings=False, prices=False))
+            how = replace(analysis.time, savings=False, prices=False, warm=False)
+            analysis = replace(analysis, time=how)
         job = Job(
             order=(0, number),
             path=path_of(kernel.kernel),
