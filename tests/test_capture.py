@@ -394,6 +394,7 @@ def test_endless_scripts_and_forks(capture: Any) -> None:
     assert "still running after 15 s" in error["message"]
 
 
+@pytest.mark.slow
 def test_endless_tests(capture: Any) -> None:
     body = """
     import time

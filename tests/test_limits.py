@@ -279,6 +279,7 @@ def _fuzzed(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_fuzz_driver_sees_what_it_is_to_see(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

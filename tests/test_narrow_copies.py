@@ -10,7 +10,7 @@ from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 
-pytestmark = pytest.mark.xdist_group("narrow_copies")
+pytestmark = pytest.mark.usefixtures("shared_guests")
 
 SCRIPT = """\
 import torch, triton, triton.language as tl

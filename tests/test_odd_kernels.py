@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 pytest.importorskip("numpy")
 pytest.importorskip("triton.experimental.gluon")
 
-pytestmark = pytest.mark.xdist_group("odd_kernels")
+pytestmark = pytest.mark.usefixtures("shared_guests")
 
 HEAD = """
 import torch, triton, triton.language as tl

@@ -204,7 +204,8 @@ def test_seconds_are_kept(tmp_path: Path) -> None:
     assert {its.reason for variant in variants for its in variant.assumptions} == {"budget"}
 
 
-def test_the_report_says_it(tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_report_says_it(tool_in_process: Callable[..., Any], tmp_path: Path) -> None:
+    tool = tool_in_process
     file = script(tmp_path, "script", "launch(16, counts[3].item())")
     done = tool("analyze", file, "--no-passes", "--kernel", "launched", "--emulate-budget", "60")
     words = " ".join(done.stdout.split())

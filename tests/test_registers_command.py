@@ -56,6 +56,7 @@ def test_values_have_the_names_of_the_source(tool: Callable[..., Any], script: P
     assert {"waves_per_eu": 2, "vgprs": 256} in kernel["levels"]
 
 
+@pytest.mark.slow
 def test_nothing_depends_on_the_order_of_sets(tool: Callable[..., Any], script: Path) -> None:
     pytest.importorskip("triton")
     first, second = (

@@ -52,6 +52,11 @@ Tool = Callable[..., Any]
 
 
 @pytest.fixture
+def tool(tool_in_process: Tool) -> Tool:
+    return tool_in_process
+
+
+@pytest.fixture
 def kernels(tmp_path: Path) -> Path:
     pytest.importorskip("triton")
     path = tmp_path / "k.py"

@@ -45,7 +45,9 @@ two_products[(38,)](x, x, out, K=128, M=16, N=32, BLOCK=32, num_stages=2)
 
 
 @pytest.fixture(scope="module")
-def all_kernels(tmp_path_factory: pytest.TempPathFactory) -> list[KernelReport]:
+def all_kernels(
+    tmp_path_factory: pytest.TempPathFactory, shared_guests: None
+) -> list[KernelReport]:
     pytest.importorskip("triton")
     script = Path(tmp_path_factory.mktemp("stored")) / "stored.py"
     script.write_text(SCRIPT)

@@ -25,6 +25,7 @@ from kinspect.inspector.model import Change
 from test_source_changes import compiled, instructions, vector_mnemonics
 
 triton = pytest.importorskip("triton")
+pytestmark = pytest.mark.usefixtures("shared_guests")
 
 SOFTMAX = Path(__file__).parent / "data" / "two_obstacles.py"
 UNSPECIALISED = Change("source", "do_not_specialize", None)

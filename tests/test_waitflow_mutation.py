@@ -198,6 +198,7 @@ def verify(tally: Tally) -> None:
     assert tally.counts["fences"] > 0
 
 
+@pytest.mark.slow
 def test_every_wait_of_some_kernels() -> None:
     tally = Tally()
     archs = set()

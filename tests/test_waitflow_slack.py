@@ -153,6 +153,7 @@ def kernels() -> Sequence[tuple[str, Function]]:
     return found
 
 
+@pytest.mark.slow
 def test_slack_of_compiled_kernels(kernels: Sequence[tuple[str, Function]]) -> None:
     compared = sum(
         check(function, arch, machines.load(arch).counters) for arch, function in kernels
