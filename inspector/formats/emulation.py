@@ -23,6 +23,7 @@ from ..pipeline.emulation_profile import (
     LineCount,
 )
 from ..present.document import (
+    Block,
     Code,
     Column,
     Columns,
@@ -192,7 +193,7 @@ def code_document(result: CodeResult, *, profile: bool = False) -> Document:
     )
     note = left_out(line.file for line in kernel.lines if line.file)
     lines = (*map(finding_line, kernel.findings), *map(buffer_line, result.buffers))
-    blocks = (Code(lines), *paragraphs((f"note: {note}" if note else "",)))
+    blocks: tuple[Block, ...] = (Code(lines), *paragraphs((f"note: {note}" if note else "",)))
     profiles = (kernel_section(kernel, MAX_LINES),) if profile else ()
     return (Section(blocks, title, is_subject=True), *profiles)
 
@@ -234,7 +235,7 @@ def kernel_section(kernel: EmulationProfile, most_lines: int) -> Section:
         *_divergence(kernel),
         *_imbalance(kernel),
     )
-    blocks = (
+    blocks: tuple[Block, ...] = (
         *paragraphs((f"{total:,} instructions executed: {classes}",)),
         table(columns, kernel.lines[:most_lines]),
         *paragraphs(costs),

@@ -83,6 +83,9 @@ class MergedFindings(Struct, frozen=True):
         return self.occurrences[0].kernel
 
 
+_Key = tuple[State, ShownPlace, Suppression | str | None, tuple[str, Severity, str], str]
+
+
 def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[MergedFindings]:
     """The findings in these states, merged, the worst first."""
     by_key: dict[_Key, list[Occurrence]] = {}
@@ -90,19 +93,14 @@ def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Merge
         for state, finding, by in _findings(kernel):
             if state in states:
                 place = place_of(kernel, finding)
-                key = _Key(
-                    state=state,
-                    place=place,
-                    by=by,
-                    rule=finding.rule,
-                    severity=finding.severity,
-                    message=_words_of(finding),
-                    kernel="" if place.complete else kernel.name,
-                )
+                # A line of the source is the place of findings of several kernels.
+                name = "" if place.complete else kernel.name
+                message = (finding.rule, finding.severity, _words_of(finding))
+                key = (state, place, by, message, name)
                 by_key.setdefault(key, []).append(Occurrence(kernel, finding))
     merged = [
-        MergedFindings(key.state, key.place, tuple(occurrences), key.by)
-        for key, occurrences in by_key.items()
+        MergedFindings(state, place, tuple(occurrences), by)
+        for (state, place, by, _, _), occurrences in by_key.items()
     ]
     # A rule's groups of one severity stay together: the largest saving ranks them all.
     order: dict[tuple[str, Severity], Place] = {}
@@ -114,23 +112,6 @@ def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Merge
     return sorted(
         merged, key=lambda group: _rank(group, order[group.first.rule, group.first.severity])
     )
-
-
-class _Key(Struct, frozen=True):
-    """The key of a group, which its findings share.
-
-    Args:
-        message: without its numbers and the widths of instructions.
-        kernel: its name; empty where a line of the source is the place, which kernels may share.
-    """
-
-    state: State
-    place: ShownPlace
-    by: Suppression | str | None
-    rule: str
-    severity: Severity
-    message: str
-    kernel: str
 
 
 def _words_of(finding: Finding) -> str:

@@ -45,8 +45,8 @@ def document(diff: ProfileDiff, *, details: bool = False) -> Document:
     sections = [Section((sides,)), Section(tuple(_table(diff.kernels)))]
     for change in in_full if details else in_full[:MOST_IN_FULL]:
         if rows := [*_grid_change(change), *change.launch, *change.metrics]:
-            title = (Span(change.name), Span(f"  {change.why}", _TONES.get(change.state, "")))
-            sections.append(Section((table(_FIGURES, rows),), title))
+            head = (Span(change.name), Span(f"  {change.why}", _TONES.get(change.state, "")))
+            sections.append(Section((table(_FIGURES, rows),), head))
     for title, alone in (("only left", diff.only_left), ("only right", diff.only_right)):
         lines = [f"{kernel.name}  {quantities.duration(kernel.total_ns)}" for kernel in alone]
         left = len(lines) - MOST_UNMATCHED
