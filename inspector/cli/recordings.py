@@ -207,7 +207,7 @@ def _launch_of_code(function: F) -> F:
             "--clock",
             type=Amount(1, 1e5),
             metavar="MHZ",
-            help="Clock that predicted times assume.  [the product's peak]",
+            help="The clock that it ran at.  [what power leaves of the product's peak]",
         ),
         click.option("--gpu", metavar="NAME", help="The product that times are predicted for."),
         click.option(

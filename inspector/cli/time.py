@@ -43,7 +43,7 @@ def _trips(
     "--clock",
     type=Amount(1, 1e5),
     metavar="MHZ",
-    help="Clock of the compute units; cards throttle.  [the product's peak]",
+    help="The clock that the compute units run at.  [what power leaves of the product's peak]",
 )
 @click.option(
     "--time-us",
