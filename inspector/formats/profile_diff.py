@@ -56,9 +56,9 @@ def _write_table(paper: Paper, changes: Sequence[KernelChange]) -> None:
     """A line per kernel; names are shortened to what the other columns leave of the width."""
     columns = [
         Column("", lambda change: change.state),
-        Column("median", lambda change: quantities.duration(change.median.left), right=True),
+        Column("median", lambda change: measured(change.median, change.median.left), right=True),
         Column("", lambda change: "→"),
-        Column("", lambda change: quantities.duration(change.median.right), right=True),
+        Column("", lambda change: measured(change.median, change.median.right), right=True),
         Column("change", lambda change: percent(change.median), right=True),
         Column("in all", lambda change: signed(change.total), right=True),
         # Where these differ, the difference of the total times says little.
@@ -109,6 +109,13 @@ def _counts(change: KernelChange) -> str:
     """The numbers of dispatches, where they differ."""
     left, right = change.counts
     return f"{left:,} → {right:,}" if left != right else ""
+
+
+def measured(change: MeasuredChange, value: float | None) -> str:
+    """A side of a change: a time, or cycles where traces alone are known."""
+    if change.unit == "ns":
+        return quantities.duration(value)
+    return f"{quantities.scaled(value)} {change.unit}"
 
 
 def percent(change: MeasuredChange) -> str:

@@ -10,6 +10,7 @@ from ..model import KernelReport
 from ..model.recording import KernelProfile, Profile
 from ..present.kernel import stall_table
 from ..present.paper import Line, Paper, paper_for, print_table, print_wrapped
+from ..present.recorded import unplaced_table
 from ..present.text import print_block
 from ..profile.figures import counter_comparison
 from ..profile.placing.stalls import stalls
@@ -49,6 +50,9 @@ def write(
         paper.print(Line())
         _kernel(paper, kernel, profile, details)
     _samples(paper, profile)
+    if stalled := recording_view.unplaced_stalls(profile, MOST_STALLS):
+        paper.print(Line())
+        print_block(unplaced_table(stalled), paper)
     _summary(paper, profile)
     notes = (*profile.recording.notes, *profile.notes)
     if notes:

@@ -133,16 +133,19 @@ def _names_agree(recorded: str, compiled: str) -> bool:
     """Tells whether two names may be one function's; of a mangled one, no arguments are read."""
     if plain_name(recorded) is not None and plain_name(compiled) is not None:
         return recorded == compiled
-    recorded_name, *recorded_arguments = _name_parts(recorded)
-    compiled_name, *compiled_arguments = _name_parts(compiled)
+    recorded_name, *recorded_arguments = name_parts(recorded)
+    compiled_name, *compiled_arguments = name_parts(compiled)
     return recorded_name == compiled_name and all(
         not left or not right or left == right
         for left, right in zip(recorded_arguments, compiled_arguments, strict=True)
     )
 
 
-def _name_parts(name: str) -> tuple[str, str, str]:
-    """Splits a C++ name into name (with namespaces), template arguments and arguments."""
+def name_parts(name: str) -> tuple[str, str, str]:
+    """Splits a C++ name into name (with namespaces), template arguments and arguments.
+
+    Of a mangled one the name alone is read.
+    """
     text = _RESULT.sub("", bare_name(name))
     if (mangled := plain_name(text)) is not None:
         return mangled, "", ""
