@@ -52,6 +52,7 @@ class KernelChange(Struct, frozen=True):
         state: whether it became slower or faster.
         why: the reason for the state, in words.
         median: of the times; where a side has none, the spans of traced dispatches.
+        of_traces: whether it is these spans, in cycles.
         total: how much time a run of the program gained (+) or saved (-), ns; None if unknown.
         counts: dispatches in one run of the program on each side; passes of counters rerun it.
         launch: what compiler or launch changed: registers, LDS, workgroup.
@@ -64,6 +65,7 @@ class KernelChange(Struct, frozen=True):
     state: State
     why: str
     median: MeasuredChange
+    of_traces: bool
     total: float | None
     counts: tuple[int, int]
     launch: tuple[MeasuredChange, ...]
@@ -204,6 +206,7 @@ def _change(left: KernelProfile, right: KernelProfile, threshold: float) -> Kern
         state=state,
         why=why,
         median=medians,
+        of_traces=medians is spans,
         total=total,
         counts=(_launches(left), _launches(right)),
         launch=_launch(left, right),

@@ -56,9 +56,9 @@ def _write_table(paper: Paper, changes: Sequence[KernelChange]) -> None:
     """A line per kernel; names are shortened to what the other columns leave of the width."""
     columns = [
         Column("", lambda change: change.state),
-        Column("median", lambda change: measured(change.median, change.median.left), right=True),
+        Column("median", lambda change: measured(change, change.median.left), right=True),
         Column("", lambda change: "→"),
-        Column("", lambda change: measured(change.median, change.median.right), right=True),
+        Column("", lambda change: measured(change, change.median.right), right=True),
         Column("change", lambda change: percent(change.median), right=True),
         Column("in all", lambda change: signed(change.total), right=True),
         # Where these differ, the difference of the total times says little.
@@ -111,11 +111,9 @@ def _counts(change: KernelChange) -> str:
     return f"{left:,} → {right:,}" if left != right else ""
 
 
-def measured(change: MeasuredChange, value: float | None) -> str:
-    """A side of a change: a time, or cycles where traces alone are known."""
-    if change.unit == "ns":
-        return quantities.duration(value)
-    return f"{quantities.scaled(value)} {change.unit}"
+def measured(change: KernelChange, value: float | None) -> str:
+    """A side of its median: a time, or cycles where traces alone are known."""
+    return f"{quantities.scaled(value)} cycles" if change.of_traces else quantities.duration(value)
 
 
 def percent(change: MeasuredChange) -> str:
