@@ -709,6 +709,33 @@ def test_a_stated_launch_that_moves_other_bytes_is_doubted(after: int, is_doubte
     assert (f"moves {after} MB of memory, 200 before: the same work?" in remarks) is is_doubted
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ((1900.0, 2100.0), (1700.0, 2100.0), ""),  # of the power limit, which is no assumption
+        ((1400.0, None), (1400.0, None), ""),
+        (
+            (1400.0, None),
+            (1900.0, 2100.0),
+            "times are not compared, they assume MI300X at 1,400 MHz and MI300X at its own clock",
+        ),
+    ],
+)
+def test_times_of_two_clocks_decide_nothing(
+    before: tuple[float, float | None], after: tuple[float, float | None], said: str
+) -> None:
+    sides = []
+    for us, (mhz, peak) in ((100, before), (60, after)):
+        side = timed(kernel(loop(), vgprs=128), us)
+        assert side.time is not None
+        time = replace(side.time, mhz=mhz, peak_mhz=peak, gpu="MI300X")
+        sides.append(replace(side, time=time))
+    pair = compared(*sides)
+    assert (pair.time is None) == bool(said)
+    assert (said in pair.remarks) == bool(said)
+    assert pair.verdict == ("neutral" if said else "improvement")
+
+
 def test_every_judged_figure_can_regress() -> None:
     """No entry of the table is dead: a stated tolerance makes each of them decide."""
     kernel_figures = {n: j for n, j in JUDGED.items() if j.where == "kernel"}

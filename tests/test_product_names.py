@@ -81,6 +81,28 @@ def test_the_product_is_that_of_the_time(
     assert (kernel["arch"], kernel["time"]["gpu"]) == ("gfx942", gpu)
 
 
+def test_a_product_to_time_for_implies_its_target(tool_in_process: Tool) -> None:
+    assert request_for((), analysis=timing(gpu="MI355X")).archs == ("gfx950",)
+    both = request_for((), archs=("gfx942", "mi355x"), analysis=timing(gpu="AMD Instinct MI355X"))
+    assert both.archs == ("gfx942", "gfx950")
+    with pytest.raises(KinspectError, match="MI355X is gfx950, and --arch says gfx942, gfx1100"):
+        request_for((), archs=("mi300x", "gfx1100"), analysis=timing(gpu="MI355X"))
+    with pytest.raises(KinspectError, match="MI999: no known product"):
+        request_for((), analysis=timing(gpu="MI999"))
+    refused = tool_in_process("time", GEMM, *LAUNCH, "--gpu", "mi355x")
+    assert "it is for gfx942, not gfx950" in refused.stderr
+    assert "drop --arch and --gpu" in refused.stderr
+
+
+def test_analyze_takes_product_and_clock(tool_in_process: Tool) -> None:
+    words = ("--gpu", "mi325x", "--clock", "1234", "--no-try", "--format", "json", "--details")
+    run = tool_in_process("analyze", GEMM, *LAUNCH, *words)
+    assert run.returncode == 0, run.stderr
+    (kernel,) = json.loads(run.stdout)["kernels"]
+    assert (kernel["time"]["gpu"], kernel["time"]["mhz"]) == ("MI325X", 1234)
+    assert "the stated clock of 1,234 MHz" in kernel["time"]["assumed"]
+
+
 def test_commands_and_functions_take_products(tool_in_process: Tool) -> None:
     shown = tool_in_process("arch", "show", "RX 7900 XTX")
     assert shown.stdout.split()[:2] == ["arch", "gfx1100"]

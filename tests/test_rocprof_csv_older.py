@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from csv_files import (
+    COUNTED,
     NAME,
     REASON,
     STATS,
@@ -15,6 +16,7 @@ from csv_files import (
     TRACE,
     TRAP,
     V1,
+    counted,
     get,
     names,
     samples,
@@ -69,6 +71,52 @@ def test_rocprofv2_has_a_row_for_each_xcc(tmp_path: Path) -> None:
     assert list(found.dispatches.number) == [1, 2]
     assert values(found) == {(0, "GRBM_GUI_ACTIVE"): 201, (1, "GRBM_GUI_ACTIVE"): 201}
     assert any("Where" in note for note in found.notes)
+
+
+_WIDE = names(
+    "Dispatch_ID,GPU_ID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,"
+    "Accum_VGPR,SGPR,Wave_Size,Kernel_Name,SQ_WAVES,Start_Timestamp,End_Timestamp"
+)
+
+
+def _two_kernels(form: str, path: Path) -> None:
+    """Writes five dispatches of `first` and `second`, in turn, as a profiler's version does."""
+    rows: list[list[object]] = []
+    for n in range(5):
+        kernel, vgpr = (("first", 12), ("second", 40))[n % 2]
+        begin, end = 1000 + 100 * n, 1010 + 100 * n
+        if form.startswith("v1"):
+            times = (begin - 5, begin, end, end + 5, end - begin)
+            launch = (n, kernel, 2, 0, n, 33, 33, 64, 64, 0, 0, vgpr, 4, 32, 64, "0x0", "0x7f0")
+            rows.append([*launch, 1, 2.5, *times])
+        elif form == "trace":
+            rows.append(traced(n, begin, 10 + n % 2, kernel))
+        elif form == "counters":
+            row = counted(n, "SQ_WAVES", 1, begin, 10 + n % 2)
+            rows.append([kernel if cell == NAME else cell for cell in row])
+        else:
+            rows.append([n, 2, 64, 64, 0, 0, vgpr, 4, 32, 64, kernel, 1, begin, end])
+    name, header = {
+        "v1": ("results.csv", V1),
+        "v1 without header": ("results.csv", []),
+        "v2": ("pmc_1.csv", _WIDE),
+        "workload": ("pmc_perf.csv", _WIDE),
+        "trace": ("1_kernel_trace.csv", TRACE),
+        "counters": ("1_counter_collection.csv", COUNTED),
+    }[form]
+    write(path / name, header, rows, "all" if form == "v2" else "text")
+    if not header:
+        text = (path / name).read_text()
+        (path / name).write_text(text.lstrip("\n"))
+
+
+@pytest.mark.parametrize("form", ["v1", "v1 without header", "v2", "workload", "trace", "counters"])
+def test_each_row_has_the_kernel_that_it_names(tmp_path: Path, form: str) -> None:
+    _two_kernels(form, tmp_path)
+    found = get(tmp_path)
+    assert not found.errors
+    dispatched = [found.shapes[number].name for number in found.dispatches.shape]
+    assert dispatched == ["first", "second", "first", "second", "first"]
 
 
 # ---------------------------------------------------------------------------------- PC sampling

@@ -158,6 +158,31 @@ def test_the_point_in_the_roofline() -> None:
     assert "SQ_INSTS_VALU_ADD_F32" in note  # not recorded, and said so
 
 
+def test_times_of_a_pass_that_cannot_be_its_own_give_way_to_the_traced_ones() -> None:
+    """1 GB in 1 ms; the counted pass says 10 us, which would be 100 TB/s."""
+    builder = RecordingBuilder(Path("run"))
+    builder.agents[MI300X.key] = MI300X
+    for number, (nanoseconds, counters) in enumerate(
+        [(1_000_000, {}), (10_000, {"FETCH_SIZE": 1e6})]
+    ):
+        builder.begin(Part(f"pass_{number}", "", "made up"))
+        one = KernelShape("k", agent="4", process=number)
+        row = builder.dispatch(builder.shape(one), 1, 1000, 1000 + nanoseconds)
+        for name, value in counters.items():
+            builder.add_counter_value(row, name, value)
+            builder.add_counter_value(row, "WRITE_SIZE", 0)
+    (kernel,) = profile(builder.finish())
+    assert figures(kernel)["measured.share.memory"] == pytest.approx(100 * 1.024e12 / 5.3e12, 0.02)
+    assert any("times of pass_1 are wrong: 10.0 us" in note for note in kernel.notes)
+
+
+def test_a_share_that_no_cache_explains_is_impossible() -> None:
+    kernel = measure({"FETCH_SIZE": 1e7, "WRITE_SIZE": 0})
+    assert figures(kernel)["measured.share.memory"] > 500
+    assert kernel.metrics["measured.share.memory"].note.startswith("over 100 %, cannot be")
+    assert any("cannot be: share.memory" in note for note in kernel.notes)
+
+
 def test_half_of_the_traffic_is_no_share() -> None:
     found = figures(measure({"FETCH_SIZE": 200_000}))
     assert found["measured.read_bytes"] == 204_800_000
@@ -286,7 +311,8 @@ def test_every_metric_is_in_the_catalogue_with_its_unit() -> None:
         if not name.startswith("measured.counter."):
             assert metric.unit == units.pop(name)
     of_launches = {"measured.bound_share"}  # what a dispatch is held against is its compile's
-    assert units.keys() == by_lines | of_launches | {"measured.counter.*"}
+    of_traces = {"measured.span_cycles", "measured.stalls.*"}
+    assert units.keys() == by_lines | of_launches | of_traces | {"measured.counter.*"}
 
 
 _LINES = {"hits", "latency_cycles", "stall_cycles", "samples", "stall_share"}

@@ -20,6 +20,7 @@ from kinspect.inspector.model.recording import (
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.join import bare_name, hashes, join_kernels, match
 from kinspect.inspector.profile.kernel_profiles import profile
+from kinspect.inspector.profile.mangled import plain_name
 from msgspec.structs import replace
 
 MI300X = Agent("4", arch="gfx942", product="AMD Instinct MI300X")
@@ -87,6 +88,13 @@ def verdict(kernel: KernelProfile, *reports: KernelReport) -> tuple[str, tuple[s
         ("ns::scale<float>(int)", "scale<float>(int)", False),
         ("gemm_1", "gemm", False),
         ("(anonymous namespace)::f(int)", "(anonymous namespace)::f(int)", True),
+        ("tile(shape)", "_Z4tile5shape", True),
+        ("_Z4tile5shape", "tile(shape)", True),
+        ("tiles(shape)", "_Z4tile5shape", False),
+        ("void ns::tile<float, 2>(float*)", "_ZN2ns4tileIfLi2EEEvPT_", True),
+        ("_ZN2ns4tileIfLi2EEEvPT_", "_ZN2ns4tileIfLi2EEEvPT_", True),
+        ("_ZN2ns4tileIfLi4EEEvPT_", "_ZN2ns4tileIfLi2EEEvPT_", False),
+        ("(anonymous namespace)::f(int)", "_ZN12_GLOBAL__N_11fEi", True),
     ],
 )
 def test_names(recorded: str, analysed: str, same: bool) -> None:
@@ -96,8 +104,31 @@ def test_names(recorded: str, analysed: str, same: bool) -> None:
 
 def test_no_kernel_of_that_name() -> None:
     found = match(measured(name="other.kd"), [report()])
-    assert found == KernelMatch("none", (), ("no analysed kernel is named other",))
+    assert found == KernelMatch("none", (), ("no analysed kernel is named other; there is gemm",))
+    several = [report(name=f"k{n}") for n in range(6)]
+    (reason,) = match(measured(name="other"), several).reasons
+    assert reason == "no analysed kernel is named other; there is k0, k1, k2, k3 and 2 more"
     assert bare_name(" f.kd ") == "f"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("_Z4tile5shape", "tile"),
+        ("_ZN3foo3BarIiE3bazILi576ELNS_4KindE3ELb1EEEvPKfDv4_f", "foo::Bar::baz"),
+        ("_ZN2ns1fIXadL_Z4nameiEEN1x1yEE1gE1z", "ns::f::g"),
+        (
+            "_ZNK2at6native7reducerIN3c108BFloat16EJLm12EL4Mode2EEE3runEv",
+            "at::native::reducer::run",
+        ),
+        ("_ZplRK1aS1_", None),  # an operator
+        ("_Z99short", None),
+        ("_Z", None),
+        ("tile", None),
+    ],
+)
+def test_plain_names_of_mangled_ones(symbol: str, name: str | None) -> None:
+    assert plain_name(symbol) == name
 
 
 # --------------------------------------------------------------------------- what was recorded

@@ -18,6 +18,7 @@ from .options import (
     Amount,
     arguments_option,
     check_save,
+    device_options,
     emulate_option,
     format_option,
     history_options,
@@ -101,6 +102,7 @@ SORTS = ("worst", "time", "name", "vgpr", "occupancy", "spills", "lds")
 )
 @target_options
 @arguments_option
+@device_options
 @point_option
 @history_options
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
@@ -121,6 +123,8 @@ def analyze(
     try_budget: float,
     time_us: float | None,
     arguments: str | None,
+    gpu: str | None,
+    clock: float | None,
     history: bool,
     label: str | None,
     color: bool | None,
@@ -145,7 +149,9 @@ def analyze(
         raise KinspectError("--try and two --triton exclude each other", "name one of them")
     if try_cures and no_try:
         raise KinspectError("--try and --no-try exclude each other", "drop one of them")
-    analysis = None if no_time else timing(**beside(arguments))
+    if no_time and (gpu is not None or clock is not None):
+        raise KinspectError("--no-time and --gpu or --clock exclude each other", "drop --no-time")
+    analysis = None if no_time else timing(**beside(arguments), gpu=gpu, clock_mhz=clock)
     request = target.request(passes=not no_passes, emulate=emulate, analysis=analysis)
     if time_us is not None:
         request = replace(request, overrides=replace(request.overrides, time_us=time_us))

@@ -197,6 +197,25 @@ def arguments_option(function: F) -> F:
     )(function)
 
 
+def device_options(function: F) -> F:
+    """Adds `gpu` and `clock`: the device that launches are timed for."""
+    for option in (
+        click.option(
+            "--clock",
+            type=Amount(1, 1e5),
+            metavar="MHZ",
+            help="The clock that it runs at.  [what power leaves of the product's peak]",
+        ),
+        click.option(
+            "--gpu",
+            metavar="NAME",
+            help="The product that times are for, such as MI325X; its target, without --arch.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 @contextmanager
 def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
     """Yields stdout, or a file that appears only when it is complete.

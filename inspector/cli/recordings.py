@@ -18,9 +18,9 @@ from ..base.limits import COMPILE_SECONDS
 from ..base.version import VERSION
 from .kept import keeping
 from .options import (
-    Amount,
     check_save,
     compile_options,
+    device_options,
     emulate_option,
     format_option,
     launch_options,
@@ -206,13 +206,7 @@ def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:
 def _launch_of_code(function: F) -> F:
     """Adds what the timing model has to know of a launch: `arguments`, `gpu`, `clock` and more."""
     for option in (
-        click.option(
-            "--clock",
-            type=Amount(1, 1e5),
-            metavar="MHZ",
-            help="Clock that predicted times assume.  [the product's peak]",
-        ),
-        click.option("--gpu", metavar="NAME", help="The product that times are predicted for."),
+        device_options,
         click.option(
             "--args",
             "arguments",

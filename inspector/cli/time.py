@@ -13,7 +13,14 @@ from ..metrics.kernel import Asked
 from ..pipeline.analysis_options import EVERY_LOOP, RESIDENT, AnalysisOptions
 from ..pipeline.jobs import timing
 from .collected import check_any, check_one_launch, collected
-from .options import Amount, arguments_option, format_option, output_option, write_form
+from .options import (
+    Amount,
+    arguments_option,
+    device_options,
+    format_option,
+    output_option,
+    write_form,
+)
 from .progress import print_problems
 from .target_options import ScriptCommand, TargetOptions, point_option, target_options
 
@@ -38,13 +45,7 @@ def _trips(
 @format_option("text", "json")
 @output_option
 @arguments_option
-@click.option("--gpu", metavar="NAME", help="The product: MI325X, for example.")
-@click.option(
-    "--clock",
-    type=Amount(1, 1e5),
-    metavar="MHZ",
-    help="Clock of the compute units; cards throttle.  [the product's peak]",
-)
+@device_options
 @click.option(
     "--time-us",
     type=Amount(0, 1e12, min_open=True),

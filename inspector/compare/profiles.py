@@ -7,20 +7,24 @@ fastest dispatch of the slower side took longer than the median of the faster si
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from ..model import Metric
+from ..model import Metric, number_of
 from ..model.recording import KernelProfile, Profile
+from ..profile.join import name_parts
+from ..profile.traced import SPAN
 
 State = Literal["slower", "faster", "same", "unsure", "unknown"]
 THRESHOLD = 0.03
 """A change of the median below this fraction counts as none: clocks and caches vary as much."""
 FEWEST = 3
 """With fewer dispatches on a side, its scatter is not known."""
+SPAN_THRESHOLD = 0.1
+"""A smaller change of the span of traced dispatches counts as none: how much it scatters is not
+known. It is in cycles, so that clocks are no part of it."""
 
 
 class MeasuredChange(Struct, frozen=True):
@@ -47,7 +51,8 @@ class KernelChange(Struct, frozen=True):
         right: the kernel after it.
         state: whether it became slower or faster.
         why: the reason for the state, in words.
-        median: of the times.
+        median: of the times; where a side has none, the spans of traced dispatches.
+        of_traces: whether it is these spans, in cycles.
         total: how much time a run of the program gained (+) or saved (-), ns; None if unknown.
         counts: dispatches in one run of the program on each side; passes of counters rerun it.
         launch: what compiler or launch changed: registers, LDS, workgroup.
@@ -60,6 +65,7 @@ class KernelChange(Struct, frozen=True):
     state: State
     why: str
     median: MeasuredChange
+    of_traces: bool
     total: float | None
     counts: tuple[int, int]
     launch: tuple[MeasuredChange, ...]
@@ -173,18 +179,23 @@ def _name(kernel: KernelProfile) -> object:
 
 def _base_name(kernel: KernelProfile) -> object:
     """The name without template arguments and parameters."""
-    return re.split(r"[<(]", kernel.name.removesuffix(".kd"), maxsplit=1)[0].strip()
+    return name_parts(kernel.name)[0]
 
 
 def _change(left: KernelProfile, right: KernelProfile, threshold: float) -> KernelChange:
     """Compares the times and metrics of one kernel in two profiles."""
-    medians = MeasuredChange(
-        "median",
-        "ns",
-        left.duration.median if left.duration is not None else None,
-        right.duration.median if right.duration is not None else None,
-    )
-    state, why = _verdict(left, right, threshold)
+    spans = MeasuredChange("span", "cycles", *(number_of(k.metrics, SPAN) for k in (left, right)))
+    if (left.duration is not None and right.duration is not None) or spans.ratio is None:
+        medians = MeasuredChange(
+            "median",
+            "ns",
+            left.duration.median if left.duration is not None else None,
+            right.duration.median if right.duration is not None else None,
+        )
+        state, why = _verdict(left, right, threshold)
+    else:
+        medians = spans
+        state, why = _traced_verdict(spans.ratio - 1)
     total = None
     if left.total_ns is not None and right.total_ns is not None:
         total = right.total_ns - left.total_ns
@@ -195,6 +206,7 @@ def _change(left: KernelProfile, right: KernelProfile, threshold: float) -> Kern
         state=state,
         why=why,
         median=medians,
+        of_traces=medians is spans,
         total=total,
         counts=(_launches(left), _launches(right)),
         launch=_launch(left, right),
@@ -224,6 +236,18 @@ def _verdict(left: KernelProfile, right: KernelProfile, threshold: float) -> tup
     return ("slower" if change > 0 else "faster"), f"{100 * change:+.1f} % at the median"
 
 
+def _traced_verdict(change: float) -> tuple[State, str]:
+    """Returns whether the dispatches that were traced became faster or slower, and why."""
+    if abs(change) < THRESHOLD:
+        return "same", f"spans of the traces differ by less than {100 * THRESHOLD:g} %"
+    if abs(change) < SPAN_THRESHOLD:
+        return "unsure", (
+            f"spans of the traces differ by less than {100 * SPAN_THRESHOLD:g} %, and how much they"
+            " scatter is not known"
+        )
+    return ("slower" if change > 0 else "faster"), f"{100 * change:+.1f} % of the trace's cycles"
+
+
 def _launch(left: KernelProfile, right: KernelProfile) -> tuple[MeasuredChange, ...]:
     left_shape, right_shape = left.shape, right.shape
     pairs = (
@@ -244,7 +268,7 @@ def _metrics(left: Mapping[str, Metric], right: Mapping[str, Metric]) -> tuple[M
     """Measured metrics that differ by 1 % or more, or that only one side has."""
     changes = []
     for name in dict.fromkeys([*left, *right]):
-        if name.startswith("measured.duration.") or name == "measured.share_of_time":
+        if name.startswith("measured.duration.") or name in (SPAN, "measured.share_of_time"):
             continue
         before, after = _number(left.get(name)), _number(right.get(name))
         if before == after or (

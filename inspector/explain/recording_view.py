@@ -6,7 +6,7 @@ from collections import Counter
 
 from msgspec import Struct
 
-from ..model.recording import Agent, Part, Profile, ThreadTrace
+from ..model.recording import Agent, CodePlace, Part, Profile, ThreadTrace
 from . import view
 
 
@@ -28,6 +28,28 @@ class UnplacedSample(Struct, frozen=True):
     count: int
     share: float
     reasons: tuple[tuple[str, int], ...]
+
+
+class UnplacedStall(Struct, frozen=True):
+    """What a traced instruction cost that is on no line of code.
+
+    Args:
+        kernel: its recorded name.
+        address: in its code object, hexadecimal; "" where it is not recorded.
+        instruction: its text as recorded.
+        comment: the profiler's remark, usually the source line.
+        hits: how often traced waves issued it.
+        cycles: that they stalled at it.
+        share: of the kernel's stalls, %.
+    """
+
+    kernel: str
+    address: str
+    instruction: str
+    comment: str
+    hits: int
+    cycles: int
+    share: float
 
 
 def profiler_text(profile: Profile) -> str:
@@ -122,4 +144,32 @@ def unplaced_samples(profile: Profile, limit: int) -> list[UnplacedSample]:
     return [
         UnplacedSample(*key, count, 100 * count / total, tuple(reasons[key].most_common(2)))
         for key, count in counts.most_common(limit)
+    ]
+
+
+def unplaced_stalls(profile: Profile, limit: int) -> list[UnplacedStall]:
+    """For each kernel with a trace that is on no line, the instructions that stalled most."""
+    shapes = profile.recording.shapes
+    unplaced = {kernel.name: Counter[CodePlace]() for kernel in profile.kernels if not kernel.lines}
+    hits: Counter[CodePlace] = Counter()
+    for trace in profile.recording.traces:
+        for line in trace.lines:
+            shape = line.place.shape
+            name = shapes[shape].name if shape is not None else trace.kernel or ""
+            if name in unplaced:
+                unplaced[name][line.place] += line.stall
+                hits[line.place] += line.hits
+    return [
+        UnplacedStall(
+            kernel=name,
+            address=f"{place.offset:#x}" if place.offset is not None else "",
+            instruction=place.text or "",
+            comment=place.comment or "",
+            hits=hits[place],
+            cycles=cycles,
+            share=100 * cycles / stalls.total(),
+        )
+        for name, stalls in unplaced.items()
+        for place, cycles in stalls.most_common(limit)
+        if cycles
     ]

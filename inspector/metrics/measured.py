@@ -59,6 +59,12 @@ SPECS = (
     _kernel("measured.share.mfma", "%", "Achieved share of the matrix units' peak rate"),
     _kernel("measured.share.lds", "%", "Achieved share of the LDS's peak rate, conflicts left out"),
     _kernel("measured.share.memory", "%", "Achieved share of the memory's peak bandwidth"),
+    _kernel("measured.span_cycles", "cycles", "From a trace's first wave to the end of its last"),
+    _kernel(
+        "measured.stalls.*",
+        "%",
+        "Share of a thread trace's stall cycles at one kind of instruction",
+    ),
     _kernel("measured.clock_mhz", "MHz", "Mean clock during the kernel"),
     _kernel("roofline.flops_per_byte", "flop/byte", "Operations per byte of memory traffic"),
     _kernel("roofline.flops_per_s", "flop/s", "Achieved floating-point operations per second"),

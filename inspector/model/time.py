@@ -132,7 +132,7 @@ class KernelTime(Struct, frozen=True, kw_only=True):
         low, high: three quarters of the launches that the model was held against lie between.
         warm_us: with the data in the Infinity Cache; None where that is the same.
         cycles: of the busiest compute unit.
-        mhz: the clock that is assumed.
+        mhz: the clock that is assumed: the stated one, or what the power limit leaves of the peak.
         gpu: the product.
         workgroups: of the grid.
         rounds: workgroups that the busiest compute unit executes.
@@ -150,6 +150,8 @@ class KernelTime(Struct, frozen=True, kw_only=True):
         assumed: what was taken for granted.
         memory_bytes: that the launch moves to and from the device memory, from an empty cache; None
             in reports of older versions.
+        peak_mhz: the product's peak clock, from which `mhz` follows; None where `mhz` was stated,
+            and in reports of older versions.
     """
 
     us: Positive
@@ -171,3 +173,4 @@ class KernelTime(Struct, frozen=True, kw_only=True):
     savings: tuple[Saving, ...] = ()
     assumed: tuple[str, ...] = ()
     memory_bytes: Count | None = None
+    peak_mhz: Positive | None = None

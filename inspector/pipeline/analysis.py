@@ -238,7 +238,7 @@ def _arch(program: Program, context: Context) -> str | None:
     if program.arch and context.arch and program.arch != context.arch:
         raise KinspectError(
             f"{context.path}: it is for {program.arch}, not {context.arch}",
-            "drop --arch: an assembly or code object has only its own target",
+            "drop --arch and --gpu: an assembly or code object has only its own target",
         )
     return program.arch or context.arch
 

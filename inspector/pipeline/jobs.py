@@ -25,6 +25,7 @@ from ..capture.options import CaptureOptions
 from ..capture.sweep_axes import Axis
 from ..capture.targets import Target
 from ..machines.loader import targets_named
+from ..machines.products import all_products, find_product
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
 from .analysis_options import AnalysisOptions, TimeOptions
@@ -102,7 +103,8 @@ def request_for(
         point: as of `Request`.
 
     Raises:
-        KinspectError: an unknown arch, or two products of one.
+        KinspectError: an unknown arch or product, two products of one arch, or a product to time
+            for that is of none of them.
     """
     analysis = analysis or AnalysisOptions()
     arguments = analysis.needs_arguments
@@ -122,13 +124,33 @@ def request_for(
 
 
 def with_archs(request: Request, archs: Iterable[str]) -> Request:
-    """A request for other targets, named as for `request_for`."""
+    """A request for other targets, named as for `request_for`; for a stated product, its own.
+
+    Raises:
+        KinspectError: as `request_for`.
+    """
     targets, products = targets_named(archs)
     time = request.analysis.time
     if time is None:
         return replace(request, archs=targets)
+    if time.gpu is not None:
+        targets = _of_product(time.gpu, targets)
     time = replace(time, products=products)
     return replace(request, archs=targets, analysis=replace(request.analysis, time=time))
+
+
+def _of_product(gpu: str, targets: tuple[str, ...]) -> tuple[str, ...]:
+    """The targets of a run that is timed for a product: its own where none is stated."""
+    product = find_product(gpu)
+    if product is None:
+        known = ", ".join(dict.fromkeys(product.name for product in all_products()))
+        raise KinspectError(f"--gpu {gpu}: no known product", f"there is {known}")
+    if targets and product.arch not in targets:
+        raise KinspectError(
+            f"--gpu {gpu} is {product.arch}, and --arch says {', '.join(targets)}",
+            "drop one of them",
+        )
+    return targets or (product.arch,)
 
 
 def executing(analysis: AnalysisOptions | None = None) -> AnalysisOptions:

@@ -352,9 +352,19 @@ def _kernel_time(
         stalled=round(sum(map(sum, found.stalled.values())), 4),
         instructions=instructions_of(found, instructions),
         savings=savings(timing, now) if options.savings else (),
-        assumed=(f"the clock of {device.mhz:g} MHz", *assumed),
+        assumed=(_clock(now.mhz, device), *assumed),
         memory_bytes=round(now.memory_bytes),
+        peak_mhz=None if device.holds_clock else device.peak_mhz,
     )
+
+
+def _clock(mhz: float, device: Device) -> str:
+    """What is taken for granted of the clock, in words."""
+    if device.holds_clock:
+        return f"the stated clock of {device.mhz:,.0f} MHz"
+    if round(mhz) == round(device.peak_mhz):
+        return f"the peak clock of {device.peak_mhz:,.0f} MHz"
+    return f"{mhz:,.0f} MHz of {device.peak_mhz:,.0f} at the peak, as power limits the clock"
 
 
 def _resident(report: KernelReport) -> int:
@@ -385,4 +395,6 @@ def _device(machine: Machine, options: TimeOptions) -> Device:
             f"the rates of {machine.arch} are not known to the timing model",
             "docs/explanation/time.md says which it covers",
         )
-    return device if options.clock_mhz is None else replace(device, mhz=options.clock_mhz)
+    if options.clock_mhz is None:
+        return device
+    return replace(device, mhz=options.clock_mhz, holds_clock=True)

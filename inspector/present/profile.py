@@ -24,6 +24,7 @@ from .document import (
     table,
 )
 from .kernel import stall_table
+from .recorded import unplaced_table
 
 DETAILS_UP_TO: Final = 3
 """How many kernels are shown in full without --details."""
@@ -58,6 +59,8 @@ def _sections(profile: Profile, details: bool) -> Iterator[Section]:
         yield from _kernel(kernel, profile, details)
     samples = recording_view.unplaced_samples(profile, MOST_STALLS)
     yield Section(tuple(_rows(_SAMPLES, samples)), is_subject=True)
+    if stalled := recording_view.unplaced_stalls(profile, MOST_STALLS):
+        yield Section((unplaced_table(stalled),))
     if not profile.kernels:  # a profiler's own totals, where it recorded no dispatches
         ranked = sorted(profile.recording.summary, key=lambda kernel: -kernel.total_ns)
         yield Section(tuple(_rows(_TOTALS, ranked)))

@@ -94,6 +94,11 @@ def _counts(change: KernelChange) -> str:
     return f"{left:,} → {right:,}" if left != right else ""
 
 
+def measured(change: KernelChange, value: float | None) -> str:
+    """A side of its median: a time, or cycles where traces alone are known."""
+    return f"{quantities.scaled(value)} cycles" if change.of_traces else quantities.duration(value)
+
+
 def percent(change: MeasuredChange) -> str:
     """Returns a relative change as text: `+12.3 %`."""
     ratio = change.ratio
@@ -140,9 +145,9 @@ def _change(change: MeasuredChange) -> dict[str, Any]:
 
 _CHANGES: Columns = (
     ("", lambda change: change.state),
-    (Column("median", right=True), lambda change: quantities.duration(change.median.left)),
+    (Column("median", right=True), lambda change: measured(change, change.median.left)),
     ("", lambda change: "→"),
-    (Column("", right=True), lambda change: quantities.duration(change.median.right)),
+    (Column("", right=True), lambda change: measured(change, change.median.right)),
     (Column("change", right=True), lambda change: percent(change.median)),
     (Column("in all", right=True), lambda change: signed(change.total)),
     # Where these differ, the difference of the total times says little.

@@ -19,12 +19,15 @@ from ..base.named_files import file_bytes
 from ..model import KernelReport, Metric, int_of, number_of
 from ..model.recording import KernelMatch, KernelProfile, RecordedCodeObject
 from .agreement import FigureCheck, agreement, compare, with_same_grid
+from .mangled import plain_name
 
 _KD = re.compile(r"\s*(?:\(\.kd\)|\[clone \.kd\]|\.kd)$")
 _FILE_URI = re.compile(r"^file://([^#?]+)$")
 _RESULT = re.compile(r"^(?:void|__global__ void)\s+")
 _MOST_CODE = 1 << 28
 """Bytes of the largest code object that is hashed."""
+_MOST_NAMES = 4
+"""Names of analysed kernels that a reason lists."""
 Hashes = Mapping[tuple[int | None, int], str]
 """(process, id of a code object) -> SHA-256 of its bytes."""
 
@@ -65,11 +68,21 @@ def match(
     """
     candidates = [report for report in reports if _same_name(kernel.name, report)]
     if not candidates:
-        return KernelMatch("none", (), (f"no analysed kernel is named {bare_name(kernel.name)}",))
+        return KernelMatch("none", (), (_no_such_name(kernel.name, reports),))
     same_code = _same_code(kernel, candidates, code or {})
     if len(same_code) == 1:
         return KernelMatch("exact", (same_code[0].id,), ("code object: the same bytes",))
     return _by_figures(kernel, same_code or candidates)
+
+
+def _no_such_name(name: str, reports: Sequence[KernelReport]) -> str:
+    """Why no kernel is matched by name, with the names that there are."""
+    reason = f"no analysed kernel is named {bare_name(name)}"
+    names = list(dict.fromkeys(report.name for report in reports))
+    if not names:
+        return reason
+    further = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{reason}; there is {', '.join(names[:_MOST_NAMES])}{further}"
 
 
 def _by_figures(kernel: KernelProfile, candidates: Sequence[KernelReport]) -> KernelMatch:
@@ -108,29 +121,34 @@ def _same_name(name: str, report: KernelReport) -> bool:
     Arguments and template arguments are compared only where both names have them: profilers can
     cut them off (`--truncate-kernels`).
     """
-    recorded_parts = _name_parts(name)
     names_of_kernel = {report.name}
     if report.variant is not None:
         names_of_kernel.add(report.variant.kernel)
         if report.variant.qualname is not None:
             names_of_kernel.add(report.variant.qualname.rpartition(".")[2])
-    return any(
-        _names_agree(recorded_parts, _name_parts(candidate)) for candidate in names_of_kernel
-    )
+    return any(_names_agree(bare_name(name), candidate) for candidate in names_of_kernel)
 
 
-def _names_agree(recorded: tuple[str, str, str], compiled: tuple[str, str, str]) -> bool:
-    recorded_name, *recorded_arguments = recorded
-    compiled_name, *compiled_arguments = compiled
+def _names_agree(recorded: str, compiled: str) -> bool:
+    """Tells whether two names may be one function's; of a mangled one, no arguments are read."""
+    if plain_name(recorded) is not None and plain_name(compiled) is not None:
+        return recorded == compiled
+    recorded_name, *recorded_arguments = name_parts(recorded)
+    compiled_name, *compiled_arguments = name_parts(compiled)
     return recorded_name == compiled_name and all(
         not left or not right or left == right
         for left, right in zip(recorded_arguments, compiled_arguments, strict=True)
     )
 
 
-def _name_parts(name: str) -> tuple[str, str, str]:
-    """Splits a C++ name into name (with namespaces), template arguments and arguments."""
+def name_parts(name: str) -> tuple[str, str, str]:
+    """Splits a C++ name into name (with namespaces), template arguments and arguments.
+
+    Of a mangled one the name alone is read.
+    """
     text = _RESULT.sub("", bare_name(name))
+    if (mangled := plain_name(text)) is not None:
+        return mangled, "", ""
     text = text.replace("(anonymous namespace)", "{anonymous}")
     depth, plain, template, arguments = 0, "", "", ""
     for index, character in enumerate(text):

@@ -24,6 +24,8 @@ from .undispatched import UNMATCHED, kernels_of_summary, without_dispatches
 _MOST_PERCENT = 101.0
 """A share above this is impossible. One percent is allowed for counters of one pass that do not
 start and stop at the same instant."""
+_MOST_MEMORY_PERCENT = 500.0
+"""The same for the memory's peak: an Infinity Cache delivers up to about four times as much."""
 _AGENT = re.compile(r"^(?:agent\s+)?(?=\d)", re.IGNORECASE)
 
 
@@ -222,14 +224,15 @@ def _launches(recording: Recording, group: DispatchGroup, values: Readings) -> M
 def is_impossible(metric: Metric) -> bool:
     """Tells whether a metric is a share of over 100 %, which cannot be.
 
-    The share of the memory's peak can be: caches behind L2 serve bytes as well. Counters that are
-    percentages are the profiler's own figures, which are not judged.
+    The share of the memory's peak can be, to a point: caches behind L2 serve bytes as well.
+    Counters that are percentages are the profiler's own figures, which are not judged.
     """
     value = metric.value
-    is_counter = metric.name.startswith("measured.counter.")
-    if metric.unit != "%" or is_counter or metric.name == "measured.share.memory":
+    if metric.unit != "%" or metric.name.startswith("measured.counter."):
         return False
-    return isinstance(value, int | float) and value > _MOST_PERCENT
+    is_memory = metric.name == "measured.share.memory"
+    most = _MOST_MEMORY_PERCENT if is_memory else _MOST_PERCENT
+    return isinstance(value, int | float) and value > most
 
 
 def _impossible_notes(impossible: Sequence[str]) -> list[str]:

@@ -9,11 +9,19 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..model import KernelReport
-from ..model.recording import CodePlace, KernelProfile, Recording, Samples, Traced
-from . import join
+from ..model.recording import (
+    CodePlace,
+    KernelProfile,
+    Recording,
+    Samples,
+    ThreadTrace,
+    Traced,
+)
+from . import join, traced
 from .placing import lines, loop_costs
 
-_UNMATCHED = "{} of it stand on no line: no analysed kernel is surely this one"
+_UNMATCHED = "its {} on no line of code: no analysed kernel is surely this one"
+_WITHOUT_CODE = "its {} on no line of code: --with TARGET names what it was compiled from"
 _SHARED = (
     "{} of this name stand on no line: they may be of any of several specialisations; a recording "
     "with the code objects saved tells them apart"
@@ -23,11 +31,13 @@ _SHARED = (
 class _Measurements(Struct):
     """The samples and traces of a kernel.
 
-    `shared` holds the kinds of measurement, in words, that may be of another kernel too.
+    `traces` are those of it alone; `shared` holds the kinds of measurement, in words, that may be
+    of another kernel too.
     """
 
     samples: list[Samples] = field(default_factory=list)
     traced: list[Traced] = field(default_factory=list)
+    traces: list[ThreadTrace] = field(default_factory=list)
     shared: set[str] = field(default_factory=set)
 
 
@@ -49,7 +59,8 @@ def add_measured_lines(
         if own.samples or own.traced:
             report = _matched(kernel, by_id)
             if report is None:
-                notes.append(_UNMATCHED.format("samples" if own.samples else "a thread trace"))
+                kind = "samples are" if own.samples else "thread trace is"
+                notes.append((_UNMATCHED if reports else _WITHOUT_CODE).format(kind))
             else:
                 code_objects = _saved(recording, own)
                 landing = lines.measured_lines(report, own.samples, own.traced, code_objects)
@@ -57,7 +68,8 @@ def add_measured_lines(
                 measured = landing.lines
                 if not report.measured_lines:
                     by_id[report.id] = loop_costs.with_lines(report, landing.lines)
-        joined.append(replace(kernel, lines=measured, notes=tuple(notes)))
+        figures = {**kernel.metrics, **traced.metrics(own.traced, own.traces)}
+        joined.append(replace(kernel, lines=measured, notes=tuple(notes), metrics=figures))
     return tuple(joined), tuple(by_id.values())
 
 
@@ -85,9 +97,14 @@ def _measurements_of_kernels(
         if (owner := measured_at(sample.place, None, "samples")) is not None:
             owner.samples.append(sample)
     for trace in recording.traces:
+        found = []
         for line in trace.lines:
-            if (owner := measured_at(line.place, trace.kernel, "thread traces")) is not None:
+            owner = measured_at(line.place, trace.kernel, "thread traces")
+            found.append(owner)
+            if owner is not None:
                 owner.traced.append(line)
+        if found and found[0] is not None and all(owner is found[0] for owner in found):
+            found[0].traces.append(trace)
     return of_kernels
 
 

@@ -34,6 +34,7 @@ class Device(Struct, frozen=True):
         l3_bytes: 0 where there is no L3.
         name: of the product.
         halves: 2 where each of the `cus` is a pair, as in WGP mode.
+        holds_clock: whether it runs at `mhz` whatever it does; else the power limit slows it.
     """
 
     cus: int
@@ -44,6 +45,7 @@ class Device(Struct, frozen=True):
     l3_bytes: int
     name: str
     halves: int = 1
+    holds_clock: bool = False
 
     def in_wgps(self) -> Device:
         """The device with pairs of compute units in place of compute units."""

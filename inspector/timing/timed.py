@@ -289,7 +289,9 @@ def timed(timing: Timing) -> LaunchTime:
     cycles = max(cycles, max(busy) / len(timing.workgroups) * placement.busiest)
     of_all = placement.busiest / len(timing.workgroups) / cycles if cycles else 0.0
     units = {name: taken * of_all for name, taken in zip(UNITS, busy, strict=True)}
-    mhz = device.mhz * _clock_share(rates, units["matrix"])
+    mhz = device.mhz
+    if not device.holds_clock:
+        mhz *= _clock_share(rates, units["matrix"])
     of_busiest = units["memory"] * cycles * shares.memory
     memory_bytes = of_busiest * timing.workgroups_in_grid / max(1, placement.busiest)
     us = cycles / mhz + rates.launch_us

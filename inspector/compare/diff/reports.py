@@ -13,7 +13,7 @@ from ... import machines
 from ...base import limits
 from ...base.errors import KinspectError
 from ...metrics.times import US as TIME_US
-from ...model import ErrorRecord, Function, KernelReport, Metric, Report, TimeChange
+from ...model import ErrorRecord, Function, KernelReport, KernelTime, Metric, Report, TimeChange
 from ..stages import Comparison, Side, compare
 from ..times import time_change
 from . import isa
@@ -188,9 +188,9 @@ def diff_kernels(
     if time is not None:
         changes = decided_by_time(changes, time, context)
         notes += _other_work(left, right)
-    elif left.time is not None and (passed := _other_launch(left, right)):
+    elif other := _incomparable(left, right):
         changes = [change for change in changes if change.name != TIME_US]
-        notes.append(f"other launches, of which times are not compared: {passed}")
+        notes.append(other)
     same_code = not _figures_differ(left, right) and not _isa_differs(comparison)
     return KernelDiff(
         left=left,
@@ -208,20 +208,33 @@ def diff_kernels(
 
 def _time_change(left: KernelReport, right: KernelReport) -> TimeChange | None:
     """What the change does to the time of a launch; None where the launches are not the same."""
-    if left.time is None or right.time is None or _other_launch(left, right):
-        return None
-    if (left.time.gpu, left.time.mhz) != (right.time.gpu, right.time.mhz):
+    if left.time is None or right.time is None or _incomparable(left, right):
         return None
     return time_change(left.time.us, right.time.us)
 
 
-def _other_launch(left: KernelReport, right: KernelReport) -> str:
-    """The numbers that two launches pass differently, `n 1024 | 2048`; empty where none does."""
+def _incomparable(left: KernelReport, right: KernelReport) -> str:
+    """Why the times of two launches are not compared; empty where they are."""
+    if left.time is None or right.time is None:
+        return ""
     before, after = (
         side.variant.values or {} if side.variant is not None else {} for side in (left, right)
     )
     names = [name for name in before if name in after and before[name] != after[name]]
-    return ", ".join(f"{name} {before[name]} | {after[name]}" for name in names)
+    if names:
+        passed = ", ".join(f"{name} {before[name]} | {after[name]}" for name in names)
+        return f"other launches, of which times are not compared: {passed}"
+    assumed = [_assumed(side.time) for side in (left, right)]
+    if left.arch == right.arch and assumed[0] != assumed[1]:
+        return f"times are not compared, they assume {assumed[0]} and {assumed[1]}"
+    return ""
+
+
+def _assumed(time: KernelTime) -> str:
+    """The product and its clock, in words; the power limit is no assumption of its own."""
+    if time.peak_mhz is None:
+        return f"{time.gpu} at {time.mhz:,.0f} MHz"
+    return f"{time.gpu} at its own clock"
 
 
 def _isa_differs(comparison: Comparison | None) -> bool:

@@ -129,12 +129,12 @@ class DispatchWriter(Struct):
         """Returns the number of each row's shape; `NONE` for damaged ones."""
         known = self._shape_numbers
         try:
-            return [known[key] for key in block.key_texts()]
+            return [known[key] for key in block.key_texts(self._shape_columns)]
         except KeyError:  # a shape that no row had before, as in few blocks of a large file
-            for position, key in enumerate(block.key_texts()):
+            for position, key in enumerate(block.key_texts(self._shape_columns)):
                 if key not in known:
                     known[key] = self.shape_number(block.row(position))
-            return [known[key] for key in block.key_texts()]
+            return [known[key] for key in block.key_texts(self._shape_columns)]
 
     def append(self, dispatches: DispatchColumns) -> range:
         """Adds dispatches to the recording and returns their rows."""

@@ -81,12 +81,14 @@ class RowBlock(Struct):
             return self.groups[self.table.layout.group_of[name]]
         return [row[index] for row in self.rows]
 
-    def key_texts(self) -> Iterator[tuple[str, ...]]:
-        """Yields for each row the cells of the key, as given to `CsvTable.select_columns`."""
+    def key_texts(self, columns: Sequence[int]) -> Iterator[tuple[str, ...]]:
+        """Yields for each row the texts of the cells of `columns`.
+
+        Where columns were selected (`CsvTable.select_columns`), their key must be `columns`.
+        """
         if self.groups and self.table.layout is not None:
             return zip(*(self.groups[group] for group in self.table.layout.key_groups), strict=True)
-        cells = [self.table.columns[name] for name in self.table.key_names]
-        return (tuple([row[cell] for cell in cells]) for row in self.rows)
+        return (tuple([row[column] for column in columns]) for row in self.rows)
 
     def only(self, chosen: Sequence[bool]) -> RowBlock:
         """The rows for which `chosen` is true."""
@@ -118,9 +120,9 @@ class CsvTable(Struct):
     first_bad: int = 0  # line of the first damaged row
     reason: str = ""  # what is wrong with that row
     unfinished: bool = False  # whether its last line has no end
-    key_names: tuple[str, ...] = ()  # columns that are read together as a key
     layout: RowLayout | None = None  # how its rows are quoted; None where that varies
     _singles: tuple[str, ...] = ()  # columns that are read one by one
+    _key: tuple[str, ...] = ()  # columns that are read together
     headless: bool = False  # whether its first line is a row, no header
 
     @classmethod
@@ -158,7 +160,7 @@ class CsvTable(Struct):
         `blocks` then extracts only these from the rows.
         """
         self._singles = tuple(name for name in singles if name in self.columns)
-        self.key_names = tuple(name for name in key if name in self.columns)
+        self._key = tuple(name for name in key if name in self.columns)
 
     def blocks(self) -> Iterator[RowBlock]:
         """Yields the file's undamaged rows; damaged ones are counted.
@@ -277,7 +279,7 @@ class CsvTable(Struct):
             text.partition("\n")[0],
             len(self.names),
             {name: columns[name] for name in self._singles},
-            frozenset(columns[name] for name in self.key_names),
+            frozenset(columns[name] for name in self._key),
         )
 
 

@@ -1,0 +1,98 @@
+"""The plain names of mangled C++ functions (Itanium ABI): namespaces and name, no arguments."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+_MARK = "_Z"
+_ANONYMOUS = re.compile(r"_GLOBAL__N_\d+$")
+_LENGTH = re.compile(r"[0-9]{1,6}")
+_SKIPPED = re.compile(r"S[0-9A-Z]*_|S[a-z]|T[0-9]*_|DF[0-9]+[_b]|Dv[0-9]+_|A[0-9]*_|D[a-z]|[a-zU]")
+"""Parts of types whose digits are no lengths of names, and types of one letter."""
+_LITERAL = re.compile(r"[a-z]n?[0-9a-f]*E")
+_OPENS = "NIJXFL"
+
+
+def plain_name(symbol: str) -> str | None:
+    """The name that a symbol stands for, `ns::f` of `_ZN2ns1fIiEEvT_`; None if it is not mangled.
+
+    Names of operators, of functions in functions and of another form are not read either.
+    """
+    if not symbol.startswith(_MARK):
+        return None
+    reader = _Reader(symbol, len(_MARK))
+    parts = reader.nested() if reader.takes("N") else [reader.name()]
+    return None if not parts or None in parts else "::".join(filter(None, parts))
+
+
+class _Reader(Struct):
+    text: str
+    at: int
+
+    def takes(self, letter: str) -> bool:
+        """Goes past a letter, if it stands here."""
+        found = self.text.startswith(letter, self.at)
+        self.at += found
+        return found
+
+    def name(self) -> str | None:
+        """Reads a name with its length in front."""
+        length = _LENGTH.match(self.text, self.at)
+        if length is None:
+            return None
+        start = length.end()
+        self.at = start + int(length[0])
+        name = self.text[start : self.at]
+        if len(name) < int(length[0]):
+            return None
+        return "{anonymous}" if _ANONYMOUS.match(name) else name
+
+    def nested(self) -> list[str | None]:
+        """Reads the names up to the end of a nested one, without template arguments."""
+        parts: list[str | None] = []
+        while self.at < len(self.text) and not self.takes("E"):
+            if self.takes("I"):
+                self.skip()
+            elif self.takes("St"):
+                parts.append("std")
+            elif not parts and self.text[self.at] in "rVK":
+                self.at += 1
+            else:
+                parts.append(self.name())
+                if parts[-1] is None:
+                    break
+        return parts
+
+    def skip(self) -> None:
+        """Goes past the end of what was opened, whatever is nested in it."""
+        depth = 1
+        while depth and self.at < len(self.text):
+            if self.text[self.at].isdecimal():
+                self.name()
+            elif self.takes("E"):
+                depth -= 1
+            elif self.takes("L"):
+                if (value := _LITERAL.match(self.text, self.at)) is not None:
+                    self.at = value.end()
+                else:  # of an enumeration: its value's digits are followed by the end
+                    depth += 1
+                    self.enumeration()
+            elif self.text[self.at] in _OPENS:
+                self.at += 1
+                depth += 1
+            elif (skipped := _SKIPPED.match(self.text, self.at)) is not None:
+                self.at = skipped.end()
+            else:
+                self.at += 1
+
+    def enumeration(self) -> None:
+        """Goes past the type and the digits of a literal of an enumeration."""
+        if self.takes("N"):
+            self.skip()
+        else:
+            self.name()
+        self.takes("n")
+        while self.text[self.at : self.at + 1].isdecimal():
+            self.at += 1
