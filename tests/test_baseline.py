@@ -12,7 +12,10 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.lint import baseline as baselines
 from kinspect.inspector.lint.baseline import EMPTY, Baseline, BaselineEntry, compare, updated
 from kinspect.inspector.lint.results import CheckedKernel
-from kinspect.inspector.model import Finding
+from kinspect.inspector.lint.schema import parse_pack
+from kinspect.inspector.lint.worsening import SAVING, WeighedFigure, figures_of
+from kinspect.inspector.model import Finding, Location
+from kinspect.inspector.pipeline import analysis
 from msgspec.structs import replace
 
 RULES = frozenset({"R1", "R2"})
@@ -71,6 +74,92 @@ def test_an_update_takes_in_and_takes_out() -> None:
     }
 
 
+def weighed(one: CheckedKernel, **values: float) -> CheckedKernel:
+    """The kernel, all of its findings with these figures, of which more is worse."""
+    figures = tuple(WeighedFigure(name, value, "us", True) for name, value in values.items())
+    return replace(one, figures={f.fingerprint: figures for f in one.findings})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ({"t": 36.7}, {"t": 351.0}, "m (was 36.7 us, now 351 us)"),
+        ({"t": 100.0}, {"t": 105.0}, ""),
+        ({"t": 100.0}, {"t": 50.0}, ""),
+        ({"t": 1.0, "u": 1.0}, {"t": 1.0, "u": 2.0}, "m (u was 1 us, now 2 us)"),
+        ({"t": 1.0, SAVING: 3.0}, {"t": 9.0, SAVING: 3.1}, ""),
+        ({"t": 1.0, SAVING: 3.0}, {"t": 1.0, SAVING: 4.0}, "m (its cure saved 3 us, now 4 us)"),
+        ({"t": 1.0}, {"t": 2.0, SAVING: 4.0}, "m (was 1 us, now 2 us)"),
+        ({}, {"t": 351.0}, ""),  # the baseline of an earlier version
+    ],
+)
+def test_what_got_worse_is_new(
+    before: dict[str, float], after: dict[str, float], said: str
+) -> None:
+    there = updated(EMPTY, compare(EMPTY, [weighed(kernel("k", finding("a")), **before)], RULES))
+    found = weighed(kernel("k", finding("a")), **after)
+    compared = compare(there, [found], RULES)
+    (one,) = compared.kernels
+    assert [f.message for f in one.findings] == ([said] if said else [])
+    assert (len(one.known), compared.gone, compared.worse) == (not said, (), bool(said))
+    accepted = updated(there, compared)
+    assert accepted.entries["a"] == BaselineEntry("k", "R1", "m", "a", 1, after)
+    assert not compare(accepted, [found], RULES).kernels[0].findings
+
+
+def specialised(digit: str, *prints: str, line: str = "x = load()") -> CheckedKernel:
+    anchor = Location("source", "k.py", 3, line)
+    found = [replace(finding(each), anchor=anchor) for each in prints]
+    return weighed(kernel(f"k.py::k@gfx942#{digit * 12}", *found), t=1.0)
+
+
+def test_options_of_the_launch_are_no_part_of_what_is_known() -> None:
+    there = updated(EMPTY, compare(EMPTY, [specialised("1", "a", "b")], RULES))
+    compared = compare(there, [specialised("2", "c", "d")], RULES)
+    (one,) = compared.kernels
+    assert (len(one.known), one.findings, compared.unchecked) == (2, (), 0)
+    assert set(updated(there, compared).entries) == {"c", "d"}
+    # Of two specialisations nobody knows which it is; and another line is something else.
+    two = compare(there, [specialised("2", "c"), specialised("3", "d")], RULES)
+    assert not any(k.known for k in two.kernels)
+    assert two.unchecked == 2
+    assert not compare(there, [specialised("2", "c", line="y")], RULES).kernels[0].known
+    # The one that is still there keeps its own.
+    both = compare(there, [specialised("1", "a", "b"), specialised("2", "c")], RULES)
+    assert [len(k.known) for k in both.kernels] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("require", "found"),
+    [
+        ("vgpr_count <= 48", {"vgpr_count": True}),
+        ("48 >= vgpr_count", {"vgpr_count": True}),
+        ("occupancy.waves_per_eu >= 2", {"occupancy.waves_per_eu": False}),
+        (
+            "vgpr_spill_count + sgpr_spill_count == 0",
+            {"vgpr_spill_count": True, "sgpr_spill_count": True},
+        ),
+        ("not vgpr_count > 3", {"vgpr_count": True}),
+        ("vgpr_count - sgpr_count < 8", {"vgpr_count": True, "sgpr_count": False}),
+        ("vgpr_count < 9 or vgpr_count > 11", {}),
+        ("vgpr_spill_count <= 0.01 * instruction_count", {"vgpr_spill_count": True}),
+        ("vgpr_count == 32", {}),
+    ],
+)
+def test_the_direction_of_a_figure_follows_from_its_condition(
+    require: str, found: dict[str, bool]
+) -> None:
+    text = {**RULE, "require": require}
+    pack = json.dumps({"pack": "p", "rules": [text]})
+    (rule,) = parse_pack(pack, "p", analysis.catalogue()).rules
+    evidence = {name.name: 50 for name in rule.names}
+    figures = figures_of(replace(finding("a"), evidence=evidence), rule, None)
+    assert {figure.name: figure.rises for figure in figures} == found
+
+
+RULE = {"id": "R1", "name": "n", "severity": "error", "scope": "kernel", "message": "m"}
+
+
 PRINTS = st.lists(st.sampled_from("abcd"), max_size=8)
 
 
@@ -102,6 +191,7 @@ def test_against_counting_by_hand(before: list[str], run: list[tuple[str, list[s
 def test_the_file_is_sorted_with_a_line_for_each_entry(tmp_path: Path) -> None:
     path = tmp_path / "known.json"
     entries = [entry("z", 2), entry("a", kernel="b"), entry("y", rule="R0")]
+    entries[0] = replace(entries[0], figures={"vgpr_count": 60, "time.us": 36.7}, line="x = 1")
     baselines.write(known(*entries), path)
     lines = path.read_text().splitlines()
     assert [json.loads(line.strip(" ,"))["fingerprint"] for line in lines[3:-2]] == ["a", "y", "z"]
@@ -146,6 +236,9 @@ GOOD = {"kernel": "k", "rule": "R", "message": "m", "fingerprint": "a", "count":
                 ({"count": True}, "finding 2: count is missing or of a wrong type"),
                 ({"count": 1.5}, "finding 2: count"),
                 ({"rule": None}, "finding 2: rule"),
+                ({"figures": [1]}, "finding 2: figures are of a wrong type"),
+                ({"figures": {"time.us": "9"}}, "finding 2: figures are of a wrong type"),
+                ({"line": 3}, "finding 2: line is of a wrong type"),
                 ({"fingerprint": ""}, "finding 2: its count or fingerprint is empty"),
             )
         ),

@@ -76,3 +76,36 @@ def test_lint_says_an_error_once_where_all_goes_to_one_place(
     assert run.returncode == 2
     assert run.stdout.count("it defines kernel;") == 1
     assert ("in 1 kernel" in run.stdout) is bool(beside)
+
+
+LIBRARY = f"{HEAD}{JIT}def fill(p):\n    tl.store(p + tl.arange(0, 64), 1.0)\n"
+LAUNCH = (
+    "import torch\nfrom library import fill\n"
+    "if __name__ == '__main__':\n    fill[(1,)](torch.empty(64, device='cuda'))\n"
+)
+
+
+def test_kernels_that_another_file_of_the_folder_launches_are_no_error(
+    tool_in_process: Tool, tmp_path: Path
+) -> None:
+    (tmp_path / "library.py").write_text(LIBRARY)
+    (tmp_path / "bench_all.py").write_text(LAUNCH)
+    (tmp_path / "test_library.py").write_text("raise RuntimeError('this is not run')\n" + LAUNCH)
+    run = tool_in_process("lint", ".", "--rules", "strict")
+    assert "library.py: its kernels are launched by bench_all.py" in run.stdout
+    assert "in 1 kernel" in run.stdout
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_file_that_fails_hides_no_finding_of_others(
+    tool_in_process: Tool, tmp_path: Path
+) -> None:
+    (tmp_path / "library.py").write_text(LIBRARY)
+    (tmp_path / "bench_all.py").write_text("raise RuntimeError\n" + LAUNCH)
+    (tmp_path / "gemm.amdgcn").write_bytes(GEMM.read_bytes())
+    run = tool_in_process("lint", ".", "--rules", "strict")
+    assert run.returncode == 2
+    assert "in 1 kernel; 1 target could not be linted" in run.stdout
+    assert "launched nothing; it defines fill;" in run.stderr
+    assert "run a file that uses it:\n  kinspect analyze bench_all.py" in run.stderr
+    assert "RuntimeError" not in run.stderr

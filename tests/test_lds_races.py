@@ -221,6 +221,17 @@ def test_how_many_waves_there_are_has_to_be_known() -> None:
     assert "--waves" in races(None).note
 
 
+@pytest.mark.parametrize(("most", "is_advised"), [(1024, True), (512, False)])
+def test_one_wave_is_not_advised_where_the_code_states_more(most: int, is_advised: bool) -> None:
+    text = (DATA.parents[2] / "rules" / "fixtures" / "hip_arrays_gfx942.s").read_text()
+    text = text.replace(".max_flat_workgroup_size: 1024", f".max_flat_workgroup_size: {most}")
+    reports = {report.name: report for report in analyze_text(text, Context("k.s"))}
+    (finding,) = [f for f in reports["counts_in_lds"].findings if f.rule == "KI130"]
+    assert ("__launch_bounds__(64)" in finding.fix) is is_advised
+    assert "--waves 1" not in finding.fix or is_advised
+    assert finding.fix.startswith("Put a wait and a barrier between the two.")
+
+
 def compiled(name: str) -> str:
     return (DATA / name).read_text()
 

@@ -590,6 +590,22 @@ def test_a_baseline_lets_known_findings_pass(lint: Lint, tmp_path: Path) -> None
     assert lint("small.s", *base, "--rules", "ours.yaml", "--fail-on", "info").status == 1
 
 
+def test_a_known_finding_that_got_worse_is_new(lint: Lint, tmp_path: Path) -> None:
+    base = ("--baseline", "known.json", "--rules", "ours.yaml")
+    settle(tmp_path, '[[tool.kinspect.kernel]]\nmatch = "*"\nbudget = { vgpr_count = 8 }\n')
+    assert lint("small.s", *base, "--update-baseline").status == 0
+    assert lint("small.s", *base).status == 0
+    edited(tmp_path / "small.s", ".vgpr_count:     ", ".vgpr_count:     1")
+    edited(tmp_path / "small.s", ".amdhsa_next_free_vgpr ", ".amdhsa_next_free_vgpr 1")
+    worse = lint("small.s", *base)
+    assert (worse.status, worse.found()) == (1, [("budget", "error"), ("OUR1", "warning")])
+    messages = [f["message"] for k in worse.report["kernels"] for f in k["findings"]]
+    assert all(" (was " in message and ", now 1" in message for message in messages)
+    updated = lint("small.s", *base, "--update-baseline")
+    assert "known.json: findings: 0 added, 0 removed, 2 worse" in updated.err
+    assert lint("small.s", *base).status == 0
+
+
 def test_what_has_gone_is_told_and_removed(lint: Lint, tmp_path: Path) -> None:
     settle(tmp_path, '[tool.kinspect]\nbaseline = "ci.json"\n')
     assert lint("small.s", "--update-baseline").status == 0

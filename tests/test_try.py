@@ -48,8 +48,10 @@ from kinspect.inspector.explain.code.explanations import explain_finding
 from kinspect.inspector.formats import try_agent, try_json
 from kinspect.inspector.formats.html.page import write_report
 from kinspect.inspector.formats.html.page_kernels import page_kernels
-from kinspect.inspector.lint.rule import Cure, Pack
+from kinspect.inspector.lint.nodes import Values
+from kinspect.inspector.lint.rule import Cure, Pack, compile_template
 from kinspect.inspector.model import Change, Report, Trial, Variant
+from kinspect.inspector.pipeline import analysis
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Job, request_for, timing
@@ -535,6 +537,43 @@ def test_advice_that_was_tried_in_vain_leaves_the_fix() -> None:
     assert "Set num_stages=1" in advice()
     unchanged = advice(lambda job: run_trial(replace(job, variant=kernel.variant)))
     assert unchanged == "", "nothing else was advised"
+
+
+def test_what_is_left_for_the_source_says_so_where_no_option_helps(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    request, report = spilling
+    pack = request.pack
+    rules = [replace(r, text=replace(r.text, cures_only=False)) for r in pack.rules]
+    request = replace(request, pack=replace(pack, rules=tuple(rules)))
+    unchanged = report.kernels[0].variant
+    assert unchanged is not None
+    work = lambda job: run_trial(replace(job, variant=unchanged))  # noqa: E731
+    after = tried(request, report, work).result().kernels[0].kernel.findings
+    finding = next(f for f in after if f.rule == "KI037")
+    assert not any(trial.helped for trial in finding.trials)
+    assert finding.advice.startswith("no option helps; in the source: Set waves_per_eu")
+    assert "tried: helped" not in finding.advice
+    assert not finding.is_refuted
+    assert replace(finding, fix_is_trials=True).is_refuted
+    assert not replace(finding, fix_is_trials=True).advice
+
+
+@pytest.mark.parametrize(
+    ("tried_in_vain", "fix"),
+    [
+        ((), "Enlarge the block. Lower num_warps. Sort."),
+        (("num_warps",), "Enlarge the block. Sort."),
+        (("tile",), "Lower num_warps. Sort."),
+        (("num_warps", "tile", "tl.exp(x)"), "Sort."),
+    ],
+)
+def test_parts_of_a_fix_that_name_options_go_with_them(
+    tried_in_vain: tuple[str, ...], fix: str
+) -> None:
+    text = "[[Enlarge the block. ]][[Lower num_warps. ]]Sort."
+    template = compile_template(text, analysis.catalogue(), "kernel")
+    assert template.without(tried_in_vain).render(Values({}, {})) == fix
 
 
 def test_what_is_not_known_after_a_change_is_not_called_gone(

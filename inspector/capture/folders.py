@@ -72,6 +72,25 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
     return _without_copies(targets, chosen_entries)
 
 
+def launching_target(file: str, library: Target) -> Target | None:
+    """The target that launches the kernels of a file of a folder; None where it is not run.
+
+    Args:
+        file: a Python file that uses them.
+        library: the file with the kernels.
+    """
+    if library.folder is None:
+        return None
+    try:
+        inner = _place(Path(file)).relative_to(_place(library.folder))
+    except ValueError:
+        return None
+    if any(part.startswith(".") or part in SKIPPED_FOLDERS for part in inner.parts):
+        return None
+    target = Target(library.folder / inner, "script", library.kernel, folder=library.folder)
+    return target if _unless_read_only(target, ()).fault is None else None
+
+
 def _file_targets(files: Sequence[Path]) -> Iterator[Target]:
     """The targets of single files: sources, and assembly that is not Triton's."""
     module_names = {path.name for path in files}

@@ -64,11 +64,15 @@ class CapturedVariant(Struct, frozen=True):
 
 
 class CaptureEnd(Struct, frozen=True):
-    """The end of a capture: its variants in the order in which they came, errors and notes."""
+    """The end of a capture: its variants in the order in which they came, errors and notes.
+
+    `launchers` are files that launch the kernels of one that launched nothing.
+    """
 
     variants: tuple[Variant, ...]
     errors: tuple[ErrorRecord, ...]
     notes: tuple[str, ...]
+    launchers: tuple[str, ...] = ()
 
 
 class CaptureOutcome:
@@ -164,7 +168,8 @@ class CaptureOutcome:
         errors += [error] if error is not None else []
         notes = dict(self._notes)
         notes.update({note: None} if note is not None else {})
-        return CaptureEnd(tuple(labelled(variants)), tuple(errors), tuple(notes))
+        launchers = tuple(file for failure in self._failures for file in failure.launchers)
+        return CaptureEnd(tuple(labelled(variants)), tuple(errors), tuple(notes), launchers)
 
 
 def is_foreign(plan: CapturePlan) -> bool:
@@ -258,6 +263,7 @@ class Refusal(Struct, frozen=True):
         text: the error.
         hint: what to do next.
         ran_well: whether the user's code came to its end.
+        launchers: files that launch the kernels of one that launched nothing.
     """
 
     kernel: str | None
@@ -267,6 +273,7 @@ class Refusal(Struct, frozen=True):
     text: str
     hint: str
     ran_well: bool = False
+    launchers: tuple[str, ...] = ()
 
     def as_record(self, path: Path, archs: Sequence[str], output: str = "") -> ErrorRecord:
         """The error record of a report.
@@ -315,6 +322,7 @@ def refusal_of(error: Mapping[str, Any]) -> Refusal:
         text=error["message"],
         hint=error["hint"],
         ran_well=error["ran_well"],
+        launchers=tuple(error["launchers"]),
     )
 
 

@@ -126,7 +126,7 @@ def _resolved(path: Path, kernel: str | None, archs: Sequence[str]) -> list[Targ
                 "it holds no .py with @triton.jit, .s, .amdgcn, .hsaco, .co, .ttir or .ttgir file;"
                 " kernels to try come with kinspect: `kinspect kernels list`",
             )
-        return [replace(t, kernel=kernel) for t in targets]
+        return [replace(t, kernel=kernel, folder=path) for t in targets]
     if path.is_symlink() and not path.exists():
         raise KinspectError(
             f"{name}: a link to {path.readlink()}, which is not there", "name the file itself"

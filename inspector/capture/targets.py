@@ -73,6 +73,7 @@ class Target(Struct, frozen=True):
         siblings: files of the same compile beside it, by stage (`metadata`, `ttgir`, ...).
         archs: gfx names of its targets; empty for those of the command line, or the default.
         fault: why it cannot be worked on; None if it can.
+        folder: the folder that was named, where it was found in one.
     """
 
     path: Path
@@ -81,6 +82,7 @@ class Target(Struct, frozen=True):
     siblings: Mapping[str, Path] = field(default_factory=dict)
     archs: tuple[str, ...] = ()
     fault: KinspectError | None = None
+    folder: Path | None = None
 
 
 def only_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .record.unpatched import append, encode_json, write_all
@@ -28,6 +28,7 @@ def error(
     place: str | None = None,
     arch: str | None = None,
     ran_well: bool = False,
+    launchers: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The record of an error.
 
@@ -40,6 +41,7 @@ def error(
         place: `file:line`, unless the message names it.
         arch: gfx name, if the error may differ by target; the host joins those with equal messages.
         ran_well: whether the user's code came to its end: little of what it printed explains it.
+        launchers: files that launch the kernels of one that launched nothing, the likeliest first.
     """
     return {
         "error": {
@@ -51,6 +53,7 @@ def error(
             "place": place,
             "arch": arch,
             "ran_well": ran_well,
+            "launchers": [*launchers],
         }
     }
 

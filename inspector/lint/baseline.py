@@ -2,19 +2,22 @@
 
 One line for one kind of finding, sorted, so that a change of the file reads well in a review and
 two branches merge. Findings are recognised by their fingerprint, which survives unrelated edits.
-Several findings may share one (those of two kernels of one id): they are counted.
+Several findings may share one (those of two kernels of one id): they are counted. A finding whose
+figures got worse is not known.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..base import limits
@@ -23,7 +26,9 @@ from ..base.errors import KinspectError
 from ..base.named_files import file_bytes
 from ..base.writing import reason, replacing_text
 from ..model import Finding
+from .engine import LINE_AFTER_FILE
 from .results import CheckedKernel
+from .worsening import SAVING, worsened
 
 SCHEMA_VERSION = 1
 MOST_BYTES = 256 << 20
@@ -34,15 +39,24 @@ _TYPES: Mapping[str, type] = MappingProxyType(
     {"kernel": str, "rule": str, "message": str, "fingerprint": str, "count": int}
 )
 
+_SPECIALISATION = re.compile(r"#[0-9a-f]{12}$")
+"""At the end of a kernel's id: the hash of signature, constexprs and options."""
+
 
 class BaselineEntry(Struct, frozen=True):
-    """Findings of one fingerprint: `count` of them are known."""
+    """Findings of one fingerprint: `count` of them are known.
+
+    `figures` are the worst of them and `line` is the text of their source line; baselines of
+    earlier versions have neither.
+    """
 
     kernel: str
     rule: str
     message: str
     fingerprint: str
     count: int
+    figures: Mapping[str, float] = field(default_factory=dict)
+    line: str = ""
 
 
 class Baseline(Struct, frozen=True):
@@ -58,20 +72,31 @@ class Compared(Struct, frozen=True):
     """A run's findings divided by a baseline.
 
     Args:
-        kernels: as they were, their findings divided into new and known ones.
+        found: the kernels as they were.
+        kernels: these, their findings divided into new and known ones. What got worse is new, and
+            its message says so.
         gone: entries with the number of findings that are no longer there.
         unchecked: how many entries are of kernels or rules that the run did not look at.
+        left: by fingerprint, how many findings of an entry stay in an updated baseline where the
+            run found none of this fingerprint.
+        worse: how many of the new findings are known ones that got worse.
     """
 
+    found: tuple[CheckedKernel, ...]
     kernels: tuple[CheckedKernel, ...]
     gone: tuple[BaselineEntry, ...]
     unchecked: int
+    left: Mapping[str, int]
+    worse: int
 
 
 def compare(
     baseline: Baseline, kernels: Sequence[CheckedKernel], rules: Collection[str]
 ) -> Compared:
     """Divides a run's findings into new and known ones.
+
+    A finding is known by its fingerprint, or, where options of one kernel's launch changed, by
+    rule, kernel and line.
 
     Args:
         baseline: what is known.
@@ -80,23 +105,82 @@ def compare(
         rules: ids of the rules that the run asked: others cannot have gone.
     """
     remaining = Counter({key: entry.count for key, entry in baseline.entries.items()})
-    divided = []
+    checked_ids = {kernel.id for kernel in kernels}
+    former = _former(baseline, kernels)
+    divided, worse = [], 0
     for kernel in kernels:
         new: list[Finding] = []
         known: list[Finding] = []
         for finding in kernel.findings:
-            is_known = remaining[finding.fingerprint] > 0
-            remaining[finding.fingerprint] -= is_known
-            (known if is_known else new).append(finding)
+            key = finding.fingerprint
+            if remaining[key] <= 0:
+                key = former.get(key, key)
+            if remaining[key] <= 0:
+                new.append(finding)
+                continue
+            remaining[key] -= 1
+            figures = kernel.figures.get(finding.fingerprint, ())
+            change = worsened(figures, baseline.entries[key].figures)
+            worse += bool(change)
+            if change:
+                new.append(_with_change(finding, change))
+            else:
+                known.append(finding)
         divided.append(replace(kernel, findings=tuple(new), known=tuple(known)))
-    checked_ids = {kernel.id for kernel in kernels}
-    gone, unchecked = [], 0
+    gone, unchecked, left = [], 0, dict[str, int]()
     for key, entry in baseline.entries.items():
         if entry.kernel not in checked_ids or entry.rule not in rules:
-            unchecked += 1
+            unchecked += remaining[key] > 0
+            left[key] = remaining[key]
         elif remaining[key] > 0:
             gone.append(replace(entry, count=remaining[key]))
-    return Compared(tuple(divided), tuple(gone), unchecked)
+    return Compared(tuple(kernels), tuple(divided), tuple(gone), unchecked, left, worse)
+
+
+def _with_change(finding: Finding, change: str) -> Finding:
+    plural = finding.plural_message and f"{finding.plural_message} ({change})"
+    return replace(finding, message=f"{finding.message} ({change})", plural_message=plural)
+
+
+_Identity = tuple[str, str, str, frozenset[str]]
+
+
+def _former(baseline: Baseline, kernels: Iterable[CheckedKernel]) -> dict[str, str]:
+    """Fingerprint of a finding that the baseline lacks -> that of the entry it is known by.
+
+    That is where one specialisation of a kernel took the place of one other: the same rule found
+    something at the same line of both.
+    """
+    checked_ids = {kernel.id for kernel in kernels}
+    before: dict[_Identity, list[BaselineEntry]] = {}
+    for entry in baseline.entries.values():
+        if entry.kernel not in checked_ids and entry.line:
+            identity = _identity(entry.rule, entry.kernel, entry.line, entry.figures)
+            before.setdefault(identity, []).append(entry)
+    after: dict[_Identity, dict[str, str]] = {}
+    for kernel in kernels if before else ():
+        for finding in kernel.findings:
+            if finding.fingerprint not in baseline.entries:
+                names = [figure.name for figure in kernel.figures.get(finding.fingerprint, ())]
+                identity = _identity(finding.rule, kernel.id, _line_of(finding), names)
+                after.setdefault(identity, {})[finding.fingerprint] = kernel.id
+    former: dict[str, str] = {}
+    for identity, found in after.items():
+        entries = before.get(identity, [])
+        if len(set(found.values())) == 1 and len({entry.kernel for entry in entries}) == 1:
+            former.update(zip(found, (entry.fingerprint for entry in entries), strict=False))
+    return former
+
+
+def _identity(rule: str, kernel: str, line: str, figures: Iterable[str]) -> _Identity:
+    """What stays of a finding when options of the launch change: no hash of the kernel's id."""
+    bare = LINE_AFTER_FILE.sub(r"\1", _SPECIALISATION.sub("", kernel))
+    return rule, bare, line, frozenset(figures) - {SAVING}
+
+
+def _line_of(finding: Finding) -> str:
+    anchor = finding.anchor
+    return anchor.text.strip() if anchor is not None and anchor.kind == "source" else ""
 
 
 def updated(baseline: Baseline, compared: Compared) -> Baseline:
@@ -104,20 +188,25 @@ def updated(baseline: Baseline, compared: Compared) -> Baseline:
 
     Entries of kernels and rules that the run did not look at stay.
     """
-    counts = Counter({key: entry.count for key, entry in baseline.entries.items()})
-    for entry in compared.gone:
-        counts[entry.fingerprint] -= entry.count
+    counts = Counter(compared.left)
     entries = dict(baseline.entries)
-    for kernel in compared.kernels:
-        counts.update(finding.fingerprint for finding in kernel.findings)
-        for finding in (*kernel.findings, *kernel.known):
+    figures: dict[str, dict[str, float]] = {}
+    for kernel in compared.found:
+        for finding in kernel.findings:
             key = finding.fingerprint
+            counts[key] += 1
+            of_entry = figures.setdefault(key, {})
+            for figure in kernel.figures.get(key, ()):
+                most = max if figure.rises else min
+                of_entry[figure.name] = most(of_entry.get(figure.name, figure.value), figure.value)
             entries[key] = BaselineEntry(
                 kernel=kernel.id,
                 rule=finding.rule,
                 message=finding.message,
                 fingerprint=key,
                 count=0,
+                figures=of_entry,
+                line=_line_of(finding),
             )
     return Baseline(
         {key: replace(e, count=counts[key]) for key, e in entries.items() if counts[key] > 0}
@@ -180,10 +269,28 @@ def _entry(item: Any, where: str) -> BaselineEntry:
     for key, expected_type in _TYPES.items():
         if not isinstance(values[key], expected_type) or isinstance(values[key], bool):
             raise KinspectError(f"{where}: {key} is missing or of a wrong type", _AGAIN)
-    entry = BaselineEntry(**values)
+    entry = BaselineEntry(**values, figures=_figures(item, where), line=_line(item, where))
     if entry.count < 1 or not entry.fingerprint:
         raise KinspectError(f"{where}: its count or fingerprint is empty", _AGAIN)
     return entry
+
+
+def _figures(item: dict[str, Any], where: str) -> dict[str, float]:
+    figures = item.get("figures", {})
+    if not isinstance(figures, dict) or not all(map(_is_number, figures.values())):
+        raise KinspectError(f"{where}: figures are of a wrong type", _AGAIN)
+    return figures
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _line(item: dict[str, Any], where: str) -> str:
+    line = item.get("line", "")
+    if not isinstance(line, str):
+        raise KinspectError(f"{where}: line is of a wrong type", _AGAIN)
+    return line
 
 
 def render(baseline: Baseline) -> str:
@@ -191,13 +298,16 @@ def render(baseline: Baseline) -> str:
     entries = sorted(
         baseline.entries.values(), key=lambda e: (e.kernel, e.rule, e.message, e.fingerprint)
     )
-    lines = [
-        json.dumps({key: getattr(entry, key) for key in _TYPES}, ensure_ascii=False)
-        for entry in entries
-    ]
+    lines = [json.dumps(_fields(entry), ensure_ascii=False) for entry in entries]
     listed = ",\n  ".join(lines)
     body = f"[\n  {listed}\n ]" if lines else "[]"
     return f'{{\n "schema_version": {SCHEMA_VERSION},\n "findings": {body}\n}}\n'
+
+
+def _fields(entry: BaselineEntry) -> dict[str, Any]:
+    optional = {"figures": dict(entry.figures), "line": entry.line}
+    fields = {key: getattr(entry, key) for key in _TYPES}
+    return fields | {key: value for key, value in optional.items() if value}
 
 
 def write(baseline: Baseline, path: Path) -> None:

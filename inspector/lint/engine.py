@@ -56,7 +56,7 @@ _BEYOND_ALL = 1000.0
 """More percent than a cure can save: what gives wrong results comes before."""
 _CAUSES = ("access.reason", "op.kind", "wait.counter")
 """Values by which the findings of one rule in one loop are separated."""
-_LINE_AFTER_FILE = re.compile(r"(\.\w+):\d+(?::\d+)?")
+LINE_AFTER_FILE = re.compile(r"(\.\w+):\d+(?::\d+)?")
 
 
 _HOTNESS = frozenset(("hot", "op.hot", "wait.hot"))
@@ -637,7 +637,7 @@ def fingerprint(
     Returns:
         16 hexadecimal digits of a SHA-256.
     """
-    identity = [rule, _LINE_AFTER_FILE.sub(r"\1", kernel_id), str(ordinal), source_line.strip()]
+    identity = [rule, LINE_AFTER_FILE.sub(r"\1", kernel_id), str(ordinal), source_line.strip()]
     if repetition:
         identity.append(str(repetition))
     import hashlib  # loads OpenSSL: only where there is a finding

@@ -307,3 +307,8 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType(
 _SIGNS: Mapping[Callable[..., Any], str] = MappingProxyType(
     {function: sign for sign, function in FUNCTIONS.items()}
 )
+
+
+def sign_of(node: Apply) -> str:
+    """How a condition writes the function of a node."""
+    return _SIGNS[node.function]

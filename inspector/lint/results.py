@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from ..model import ErrorRecord, Finding, SourceLoc
 from .ranking import SEVERITIES, Severity
 from .rule import Rule
+from .worsening import WeighedFigure
 
 FailOn = Literal["error", "warning", "info", "never"]
 
@@ -65,6 +66,7 @@ class CheckedKernel(Struct, frozen=True):
         all_read: whether all of its code was read; what rules do not say proves nothing where not.
         to_try: fingerprints of the findings for which `kinspect try` compiles something; empty
             where nobody asked.
+        figures: fingerprint -> how bad a finding is; empty where there is no baseline.
     """
 
     id: str
@@ -80,6 +82,7 @@ class CheckedKernel(Struct, frozen=True):
     suppressed: tuple[Suppressed, ...] = ()
     all_read: bool = True
     to_try: frozenset[str] = frozenset()
+    figures: Mapping[str, tuple[WeighedFigure, ...]] = field(default_factory=dict)
 
 
 class LintReport(Struct, frozen=True):

@@ -10,7 +10,7 @@ atomic adds | atomics add}`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -25,7 +25,11 @@ from .nodes import Expression, MetricName, Values
 # --------------------------------------------------------------------------- messages
 
 _BRACED = re.compile(r"\{([^{}]*)\}")
-_OPTIONAL = re.compile(r"\[\[([^\[\]]*\{[^\[\]]*)\]\]")
+_OPTIONS = ("num_warps", "num_stages", "waves_per_eu", "matrix_instr_nonkdim", "kpack")
+_NAMES = {name: rf"\b{name}\b" for name in _OPTIONS}
+_NAMES["tile"] = r"\b(?:blocks?|tiles?)\b"
+"""What is tried -> how texts name it."""
+_OPTIONAL = re.compile(rf"\[\[([^\[\]]*(?:\{{|{'|'.join(_NAMES.values())})[^\[\]]*)\]\]")
 
 
 class Wordings(Struct, frozen=True):
@@ -67,14 +71,17 @@ class Template(Struct, frozen=True):
         """The text with its figures; `plural`: in the wording of figures other than 1."""
         return "".join(_rendered(piece, values, plural) for piece in self.parts)
 
-    def without(self, names: frozenset[str]) -> Template:
-        """The template without the nested ones that name any of these metrics."""
+    def without(self, tried: Collection[str]) -> Template:
+        """The template without the nested ones that name any of these options, or `tile`."""
+        named = re.compile(
+            "|".join(_NAMES.get(name, rf"\b{re.escape(name)}\b") for name in tried) or "(?!)"
+        )
         return Template(
             tuple(
                 piece
                 for piece in self.parts
                 if not isinstance(piece, Template)
-                or names.isdisjoint(name.name for name in piece.names)
+                or not any(isinstance(part, str) and named.search(part) for part in piece.parts)
             )
         )
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 from ..base.errors import unforeseen
 from ..model import Instruction, Metric, MetricSpec, Scalar
 from .arguments import known_arguments
+from .demand import wave_size
 from .lane_metrics import NO_LDS, NOT_LOOKED_AT
 from .lanes import SHAPE, workgroup_shape
+from .launch_bounds import DEFAULT
 from .subject import LaunchedCode, LineName, Subject, source_line
 
 if TYPE_CHECKING:
@@ -39,7 +41,8 @@ SPECS = (
         "does, in `barrier_line`, but `first` is not waited for before it; `own-wait`: a wave does "
         "not wait for its own copy into LDS); `decided` accesses, of `of`: what the others touch "
         "is not known. Of a launch that may have one wave, which has no races: "
-        "`pairs_of_two_waves` in place of `pairs`",
+        "`pairs_of_two_waves` in place of `pairs`, and `one_wave`, its work-items, where the code "
+        "bounds no workgroup",
     ),
 )
 
@@ -58,6 +61,8 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "decided": report.decided,
         "of": report.accesses,
     }
+    if is_assumed and subject.function.resources.max_workgroup_size in (None, DEFAULT):
+        value["one_wave"] = wave_size(subject).value
     value.update(_described(races[0], code) if races else dict.fromkeys(_FIELDS))
     note = _note(subject, report)
     if is_assumed:

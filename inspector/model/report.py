@@ -176,13 +176,22 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return next(columns, None)
 
     @property
+    def is_refuted(self) -> bool:
+        """Whether all that the fix named was tried in vain."""
+        return self._is_tried_in_vain and (self.fix_is_trials or not self.fix)
+
+    @property
     def advice(self) -> str:
         """The fix, and whether it is known to help; empty where there is none, or it has failed."""
-        if self.trials and self.fix_is_trials and not any(t.helped for t in self.trials):
+        if self.is_refuted:
             return ""
-        if not self.fix or self.tried is None:
+        if not self.fix or self.tried is None or self._is_tried_in_vain:
             return self.fix
         return f"{self.fix.rstrip()} ({self.tried.summary})"
+
+    @property
+    def _is_tried_in_vain(self) -> bool:
+        return bool(self.trials) and not any(trial.helped for trial in self.trials)
 
 
 class ErrorRecord(Struct, frozen=True, omit_defaults=True):

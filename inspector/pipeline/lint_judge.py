@@ -17,6 +17,9 @@ from ..lint.engine import evaluate
 from ..lint.finding_places import SourceText
 from ..lint.ranking import in_order
 from ..lint.results import CheckedKernel
+from ..lint.rule import Rule
+from ..lint.worsening import WeighedFigure, figures_of
+from ..metrics.times import US
 from ..model import Finding, KernelReport, LoopReport, SourceLoc
 from . import analysis
 from .lint_plan import LintPlan, Override
@@ -73,7 +76,7 @@ class Judge:
         plan = self._plan
         indices = [i for i, override in enumerate(plan.overrides) if override.matches(report)]
         overrides = [plan.overrides[index] for index in indices]
-        findings, unknown = self._findings(report, overrides)
+        findings, budgets, unknown = self._findings(report, overrides)
         severity = {r: level for override in overrides for r, level in override.severity.items()}
         ignored = {r: override.settings.label for override in overrides for r in override.ignore}
         graded = in_order(
@@ -83,6 +86,9 @@ class Judge:
         kernel = _checked_kernel(report)
         if self._to_try is not None:
             kernel = replace(kernel, to_try=self._to_try(report, graded))
+        if plan.accepted is not None:
+            rules = {f.fingerprint: budgets.get(f.fingerprint, plan.rules[f.rule]) for f in graded}
+            kernel = replace(kernel, figures=_figures(report, graded, rules))
         return Judged(
             kernel=kernel,
             findings=tuple(
@@ -101,8 +107,12 @@ class Judge:
 
     def _findings(
         self, report: KernelReport, overrides: Sequence[Override]
-    ) -> tuple[list[Finding], list[tuple[str, str]]]:
-        """Applies the rules, and the budgets of the overrides; of one metric's the last counts."""
+    ) -> tuple[list[Finding], dict[str, Rule], list[tuple[str, str]]]:
+        """Applies the rules, and the budgets of the overrides; of one metric's the last counts.
+
+        Returns:
+            The findings, the rules of those about budgets by fingerprint, and unknown metrics.
+        """
         text = _source_text(report, self._read)
         findings = list(evaluate(self._plan.pack, report, text))
         budgets = {
@@ -111,10 +121,22 @@ class Judge:
             for metric, pack in override.budgets.items()
         }
         unknown = []
+        rules: dict[str, Rule] = {}
         for metric, (pack, label) in budgets.items():
-            findings += over_budget(metric, pack, report, text)
+            exceeded = over_budget(metric, pack, report, text)
+            rules.update((finding.fingerprint, pack.rules[0]) for finding in exceeded)
+            findings += exceeded
             unknown += [(name, label) for name in unknown_metrics(pack, report)]
-        return findings, unknown
+        return findings, rules, unknown
+
+
+def _figures(
+    report: KernelReport, findings: Sequence[Finding], rules: Mapping[str, Rule]
+) -> dict[str, tuple[WeighedFigure, ...]]:
+    """Fingerprint -> how bad a finding is; `rules` has the rule of each."""
+    time = report.metrics[US].value if US in report.metrics else None
+    time_us = float(time) if isinstance(time, int | float) else None
+    return {f.fingerprint: figures_of(f, rules[f.fingerprint], time_us) for f in findings}
 
 
 def _checked_kernel(report: KernelReport) -> CheckedKernel:

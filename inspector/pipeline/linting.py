@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ..base import named_files
-from ..lint.ranking import in_order
 from ..lint.results import CheckedKernel, LintReport
 from ..model import ErrorRecord
 from . import analysis
@@ -182,16 +181,12 @@ def _update_refused(report: LintReport) -> ErrorRecord:
 
 def _after_update(report: LintReport, compared: Compared) -> LintReport:
     """Returns the report after its findings were added to the baseline: all are known."""
-    new_count = sum(len(kernel.findings) for kernel in report.kernels)
+    new_count = sum(len(kernel.findings) for kernel in report.kernels) - compared.worse
     gone_count = sum(entry.count for entry in compared.gone)
-    unchecked_note = (
-        f"; {compared.unchecked} of kernels or rules not looked at stay"
-        if compared.unchecked
-        else ""
-    )
-    note = f"{report.baseline}: findings: {new_count} added, {gone_count} removed{unchecked_note}"
-    kernels = tuple(
-        replace(k, findings=(), known=tuple(in_order((*k.known, *k.findings))))
-        for k in report.kernels
-    )
+    note = f"{report.baseline}: findings: {new_count} added, {gone_count} removed"
+    if compared.worse:
+        note += f", {compared.worse} worse"
+    if compared.unchecked:
+        note += f"; {compared.unchecked} of kernels or rules not looked at stay"
+    kernels = tuple(replace(k, findings=(), known=k.findings) for k in compared.found)
     return replace(report, kernels=kernels, gone=(), notes=(*report.notes, note))

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from functools import partial
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from ..base.errors import KinspectError, unforeseen
 from ..capture.labels import labelled
-from ..capture.records import CapturedVariant
+from ..capture.records import CapturedVariant, CaptureEnd
 from ..capture.targets import Target
 from ..compile.pool import Compiler
 from ..model import ErrorRecord, Variant
 from .capturing import captured
 from .events import Captured, Compiled, Event, Failed, Reported
 from .jobs import CompileOutcome, Job, Request, compile_and_report, settings_of
+from .launchers import Library, library_of, next_launcher
 from .naming import label_with_arch
 from .points import PointNames
 
@@ -56,6 +59,10 @@ def compile_targets(
                 pool.shutdown(wait=True, cancel_futures=True)
 
 
+_LAUNCHERS = 1 << 31
+"""Places in the run from here on are of files that launch other files' kernels."""
+
+
 class Compiles:
     """The compiles of one run.
 
@@ -79,6 +86,8 @@ class Compiles:
         self._compiled_now = 0  # compiles that the store did not have
         self._variants: dict[tuple[int, int], Variant] = {}  # of the current target, by place
         self._target: tuple[int, str] = (0, "")
+        self._libraries: list[Library] = []
+        self._launched_by: dict[str, str] = {}  # file with kernels -> the target that launched one
         options = compiler.toolchain().options if request.point else ()
         self._names = PointNames(request.point, options)
         self._held: list[Job] = []  # until all names of the point are known to be right
@@ -90,17 +99,43 @@ class Compiles:
             KinspectError: a name of the request's point is unknown.
         """
         for index, target in targets:
-            self._target = index, str(target.path)
-            self._variants = {}
-            yield from self._capture(index, target)
-            for future in [f for f in self._unreported if f.done()]:
-                yield from self._events_of(future)
+            yield from self._events_of_target(index, target)
+        yield from self._events_of_libraries({target.path for _, target in targets})
         self._names.check(str(target.path) for _, target in targets)
         self._submit_held()
         for future in as_completed(list(self._unreported)):
             yield from self._events_of(future)
         if self._compiled_now:
             self._compiler.store.prune()
+
+    def _events_of_target(self, index: int, target: Target) -> Iterator[Event]:
+        self._target = index, str(target.path)
+        self._variants = {}
+        yield from self._capture(index, target)
+        for future in [f for f in self._unreported if f.done()]:
+            yield from self._events_of(future)
+
+    def _events_of_libraries(self, tried: set[Path]) -> Iterator[Event]:
+        """Runs files that launch the kernels of a folder's files that launched nothing."""
+        while launcher := next_launcher(self._unlaunched(), tried):
+            tried.add(launcher.path)
+            yield from self._events_of_target(_LAUNCHERS + len(tried), launcher)
+        unlaunched = self._unlaunched()
+        for library in self._libraries:
+            path = str(library.target.path)
+            if library in unlaunched:
+                yield from self._failures(library.index, library.end)
+            else:
+                note = f"{path}: its kernels are launched by {self._launched_by[library.file]}"
+                yield Captured(path, (), (note,))
+
+    def _unlaunched(self) -> list[Library]:
+        return [one for one in self._libraries if one.file not in self._launched_by]
+
+    @staticmethod
+    def _failures(index: int, end: CaptureEnd) -> Iterator[Failed]:
+        for number, error in enumerate(end.errors):
+            yield Failed((index, number), error)
 
     def after_interrupt(self) -> Iterator[Event]:
         """Yields the finished compiles that were not reported yet, and the count of the others."""
@@ -137,6 +172,9 @@ class Compiles:
                 # Compiled while the script still runs; its label is known at the end.
                 order = (index, len(self._variants))
                 self._variants[order] = item.variant
+                if item.variant.source is not None:
+                    source = os.path.realpath(item.variant.source.file)
+                    self._launched_by.setdefault(source, path)
                 settings = self._compiler.settings
                 job = Job(
                     order=order,
@@ -152,8 +190,11 @@ class Compiles:
                     self._submit_held()
                 continue
             self._name(item.variants)
-            for number, error in enumerate(item.errors):
-                yield Failed((index, number), error)
+            library = library_of(index, target, item)
+            if library is not None:
+                self._libraries.append(library)
+            elif item.variants or index < _LAUNCHERS:  # else the library's error says it all
+                yield from self._failures(index, item)
             if item.variants or item.notes:
                 yield Captured(path, item.variants, item.notes)
 

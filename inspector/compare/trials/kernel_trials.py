@@ -12,11 +12,12 @@ from ...machines.loader import load
 from ...model import Change, KernelReport, TimeChange, Trial
 from ..sweep.figures import Figures, figures_of
 from ..times import is_faster, time_change
-from .candidates import cures_of, values_of
+from .candidates import values_of
 from .change_key import key_of
 from .combining import Tried, best_two, differences, merit, pairs_across
 from .outcome import TrialOutcome, as_metrics, is_gone, kin_of, new_rules, placed
 from .results import KernelTrials, TrialRow
+from .source_changes import RANGE_STAGES
 
 WAVES = "num_warps"
 FURTHEST = 4
@@ -246,27 +247,31 @@ class KernelTrialsProgress:
         return gone
 
     def _fix(self, index: int, trials: Mapping[int, Trial]) -> str:
-        """A finding's fix without the parts that name a change that was tried in vain.
+        """A finding's fix without the parts that name an option that was tried in vain.
 
-        Those are the parts that hold the metric of a cure: `[[try kpack={lds.conflicts.kpack}]]`.
+        Those stand in brackets: `[[Set kpack={lds.conflicts.kpack}. ]]`.
         """
         finding = self.kernel.findings[index]
         rule = self._rules[finding.rule]
-        failed = frozenset(
-            cure.metric
-            for cure in cures_of(rule)
-            if cure.metric
-            and any(
-                self.changes[number][0].name == cure.option
-                and not replace(trials[number], gone=self._gone(index, number) is not False).helped
-                for number in self.findings[index]
-                if len(self.changes[number]) == 1 and self._figures_of(number) is not None
-            )
-        )
+        helped: dict[str, bool] = {}
+        for number in self.findings[index]:
+            if len(self.changes[number]) == 1 and self._figures_of(number) is not None:
+                change = self.changes[number][0]
+                name = "tile" if change.kind == "constexpr" else change.name
+                name = "num_stages" if name == RANGE_STAGES else name
+                trial = replace(trials[number], gone=self._gone(index, number) is not False)
+                helped[name] = helped.get(name, False) or trial.helped
+        failed = [name for name, has_helped in helped.items() if not has_helped]
         values = values_of(finding, self.kernel)
-        if not failed or rule.fix.render(values) != finding.fix:
-            return finding.fix
-        return rule.fix.without(failed).render(values)
+        fix = finding.fix
+        if failed and rule.fix.render(values) == fix:
+            fix = rule.fix.without(failed).render(values).strip()
+        is_complete = all(number in trials for number in self.findings[index])
+        if not fix or not helped or not is_complete or any(helped.values()):
+            return fix
+        if any(trials[number].helped for number in self.findings[index]):
+            return fix
+        return f"no option helps; in the source: {fix}"
 
     def _tried(self, index: int, number: int) -> Tried:
         outcome = self._outcomes.get(number)

@@ -181,10 +181,11 @@ def _users(
 
 
 def _runs_alone(file: str, text: str) -> bool:
-    return _is_test(file) or "__main__" in text
+    return is_test(file) or "__main__" in text
 
 
-def _is_test(file: str) -> bool:
+def is_test(file: str) -> bool:
+    """Whether a file is called as tests are."""
     return os.path.basename(file).startswith("test_") or file.endswith("_test.py")
 
 
@@ -209,8 +210,7 @@ def _order(path: str, runner: Runner) -> tuple[bool, bool, bool, int, str]:
     stem, name = (os.path.splitext(os.path.basename(f))[0].strip("_") for f in (path, runner.file))
     is_named_so = _AROUND.sub("", name) == stem
     distance = os.path.relpath(runner.file, os.path.dirname(path)).count(os.sep)
-    is_test = _is_test(runner.file)
-    return not is_named_so, is_test, runner.by is not None, distance, runner.file
+    return not is_named_so, is_test(runner.file), runner.by is not None, distance, runner.file
 
 
 def _python_files(folder: str) -> Iterator[str]:

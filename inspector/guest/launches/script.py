@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 import io
 import os
@@ -25,6 +25,7 @@ from .launching_code import (
     calls_that_launch,
     device_functions,
     files_that_launch,
+    is_test,
     stated_arguments,
 )
 from .project import Project
@@ -139,11 +140,10 @@ class Script:
             hint += " `kinspect analyze --help`"
             return error("capture", message, hint, ran_well=True)
         message = f"{path} launched nothing; it defines {_shortened(kernels)}"
-        hint = (
-            "give the script arguments after --; or state cases as KINSPECT_CASES; or"
-            f" {self._suggestion(path, kernels)}"
-        )
-        return error("capture", message, hint, ran_well=True)
+        ways, files = self._suggestions(path, kernels)
+        start = ["give the script arguments after --", "state cases as KINSPECT_CASES"]
+        hint = "; or ".join([*start, *ways])
+        return error("capture", message, hint, ran_well=True, launchers=files)
 
     def _device_functions(self, path: str, names: Sequence[str]) -> set[str]:
         try:
@@ -152,8 +152,10 @@ class Script:
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
             return set()
 
-    def _suggestion(self, path: str, kernels: Sequence[str]) -> str:
-        """Commands: a file that launches the kernels, a call, or the types of the arguments."""
+    def _suggestions(self, path: str, kernels: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Commands: a call, the types of the arguments, or a file that launches the kernels; and
+        all such files.
+        """
         home = self._request.home
         try:
             with open(path, "rb") as stream:
@@ -162,7 +164,7 @@ class Script:
             kernel, arguments, signature = stated_arguments(tree, kernels)
             files = files_that_launch(path, {*calls, *kernels})
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError, IndexError):
-            return "name a file that launches them"
+            return ["name a file that launches them"], []
         ways = []
         if calls:
             named = [*calls.values()][:MAX_CALLS]
@@ -177,11 +179,17 @@ class Script:
                 f"state types and values of {arguments}, with yours in place of these: "
                 f"{command(f'{path}::{kernel}', home, *options)}"
             )
-        for runner in reversed(files[:MAX_FILES]):  # the likeliest last: it is a line of its own
-            by = runner.by and os.path.relpath(runner.by, home)
-            way = f"it is launched by {by}, which a file calls" if by else "a file that uses it"
-            ways.append(f"{way}: {command(runner.file, home)}")
-        return "; or ".join(ways)
+        if importlib.util.find_spec("pytest") is None:
+            files.sort(key=lambda runner: is_test(runner.file))
+        told = files[:MAX_FILES]
+        if told:
+            # The likeliest is the last: it is a line of its own.
+            by = told[0].by and os.path.relpath(told[0].by, home)
+            way = f"it is launched by {by}, which a file calls" if by else "run a file that uses it"
+            others = [os.path.relpath(runner.file, home) for runner in told[1:]]
+            also = f", {' or '.join(others)} or" if others else ""
+            ways.append(f"{way}{also}: {command(told[0].file, home)}")
+        return ways, [runner.file for runner in files]
 
     def _run(self) -> None:
         """Runs the file as a script."""
