@@ -62,11 +62,16 @@ def estimate(time: KernelTime) -> str:
     return f"{amount(time.us)} ({low}–{high}, estimated)"
 
 
+def busiest(time: KernelTime) -> list[tuple[str, float]]:
+    """The units that do anything, by name, and the share of the time that they are busy."""
+    ranked = sorted(time.units.items(), key=lambda item: -item[1])
+    return [(_NAMES[name], share) for name, share in ranked if share >= _BUSY]
+
+
 def busy_units(time: KernelTime, most: int | None = None) -> str:
     """`memory 38 % of peak, matrix 4 %`: the units that do anything, the busiest first."""
-    ranked = sorted(time.units.items(), key=lambda item: -item[1])
-    told = [f"{_NAMES[name]} {100 * share:.0f} %" for name, share in ranked if share >= _BUSY]
-    return ", ".join(told[:most]) or "hardly any"
+    told = [f"{name} {100 * share:.0f} %" for name, share in busiest(time)[:most]]
+    return ", ".join(told) or "hardly any"
 
 
 def where(time: KernelTime, most: int = 3) -> str:

@@ -222,11 +222,19 @@ def findings_summary(kernel: KernelReport) -> str:
 
 
 def saving(finding: Finding) -> str:
-    """`-27 %`: what the cure of a finding saves of the launch's time; empty where unknown."""
+    """`-27 %`: what the cure of a finding saves of the launch's time; empty where unknown.
+
+    Nor is anything promised where changes were tried and none of them helped.
+    """
     percent = finding.saves_percent
-    if percent is None:
+    if percent is None or nothing_helped(finding):
         return ""
     return f"-{percent:.0f} %" if percent >= 1 else "under 1 %"
+
+
+def nothing_helped(finding: Finding) -> bool:
+    """Whether changes were tried for a finding, none of which is a cure."""
+    return bool(finding.trials) and not any(trial.helped for trial in finding.trials)
 
 
 def leads_summary(kernel: KernelReport) -> str:

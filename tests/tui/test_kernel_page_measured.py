@@ -111,10 +111,11 @@ async def test_predicted_stalls_stand_beside_measured_ones(
         page.marks.jump(pane, barrier.line - 1)
         await pilot.pause()
         text = text_of(pilot.app)
-        assert "stall% pred%" in text
         percent = 100 * barrier.stalled / timed.time.stalled
-        assert f" {percent:.1f} bar" in gutter(page, "amdgcn", barrier.line)
-        assert text.splitlines()[1].startswith(" 41 µs (30–57, estimated)  memory latency  █████")
+        if size[0] != 120:  # where two panes leave the code no room for both
+            assert "stall% pred%" in text
+            assert f" {percent:.1f} bar" in gutter(page, "amdgcn", barrier.line)
+        assert text.splitlines()[1] == " 41 µs (30–57, estimated)  limited by memory latency"
         if size[1] > 24:
             assert f"{percent:.1f} % of stalls, barrier" in text
         snapshot(pilot.app, f"kernel_predicted_{size[0]}x{size[1]}")
