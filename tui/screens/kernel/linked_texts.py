@@ -107,9 +107,8 @@ class LinkedTexts:
         self.heat = LineHeat(lambda: page.kinspect.state.code_columns)
         self._load_number = 0  # of the latest load; results of earlier ones are dropped
         self._cards: dict[str | None, Card] = {}
-        self._near: dict[
-            str, Sequence[int]
-        ] = {}  # kind -> the lines that its columns were chosen for
+        # kind -> the first line on the screen when its columns were chosen
+        self._columns_at: dict[str, list[int]] = {}
         self._isa_line = 0
         self._is_placed = False  # whether the cursor was put on the first line to look at
         self._note = ""
