@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from msgspec import Struct
 from rich.segment import Segment
@@ -17,6 +17,7 @@ from ....inspector.present import kernel as present
 from ....inspector.present.text import lines_of
 from ...widgets.bars import bar
 from ...widgets.styles import PartedWidget
+from ...widgets.wrapping import broken
 from .pane_text import SIGNS
 
 _TEXT = 96  # columns of the first screen in a window
@@ -197,41 +198,25 @@ class KernelHead(PartedWidget):
         lines: list[Text] = []
         for number, row in enumerate(shown):
             room = width - (len(beside[0]) + 2 if number < len(beside) else 0)
-            broken = self._broken(row, room)
             most = 1 if number < len(beside) else min(_MOST_LINES, 1 + spare)
-            if len(broken) > most:
-                broken = [*broken[: most - 1], self._line(row, broken, most, room)]
-            spare -= len(broken) - 1
-            lines += broken
+            parts = self._broken(row, room, most)
+            spare -= len(parts) - 1
+            lines += parts
         for line, right in zip(lines, beside, strict=False):
             line.truncate(width - len(right) - 2, pad=True)
             line.append_text(Text("  ")).append_text(right)
         return lines
 
-    def _broken(self, row: HeadRow, width: int) -> list[Text]:
-        """A row's text behind its label, broken over lines."""
-        indent = _LABEL if row.label else 0
+    def _broken(self, row: HeadRow, width: int, most: int) -> list[Text]:
+        """A row's text behind its label, over at most so many lines."""
         text = Text()
         for span in row.text:
             text.append(span.text, self.part_style(span.tone))
+        indent = _LABEL if row.label else 0
         label = Text(f"{row.label:<{indent}}", self.part_style("label"))
-        broken = text.wrap(self.app.console, max(1, width - indent))
-        for line in broken:
-            line.rstrip()
-        return [
-            Text.assemble(label if not number else " " * indent, line)
-            for number, line in enumerate(broken)
-        ]
-
-    def _line(self, row: HeadRow, broken: Sequence[Text], most: int, width: int) -> Text:
-        """The last line that there is room for, and behind it a sign of what is left out."""
-        rest = Text(" ").join(
-            line if number == most - 1 else line[len(line) - len(line.plain.lstrip()) :]
-            for number, line in enumerate(broken)
-            if number >= most - 1
-        )
-        rest.truncate(width, overflow="ellipsis")
-        return rest
+        lines = broken(text, self.app.console, width - indent, most)
+        heads = (label, *(Text(" " * indent) for _ in lines[1:]))
+        return [Text.assemble(head, line) for head, line in zip(heads, lines, strict=True)]
 
     def _beside(self) -> list[Text]:
         """What the busiest units take, a bar for each."""
