@@ -23,7 +23,7 @@ from .pane_text import SIGNS
 _TEXT = 96  # columns of the first screen in a window
 _BARS = 3
 _BAR_FROM = 100  # columns of the widget from which on bars stand on the right
-_BAR, _NAME, _AMOUNT = 12, 12, 10  # cells of a bar, of its name and of its figure
+_BAR, _NAME, _AMOUNT = 12, 12, 16  # cells of a bar, of its name and of its figure
 _LABEL = 7  # cells of a row's label and the blank after it
 _MOST_LINES = 2
 """Rows that one text may be broken over."""
@@ -51,21 +51,18 @@ class Head(Struct, frozen=True):
     Attributes:
         rows: its rows.
         bars: names, shares from 0 to 1 and figures of the busiest units.
-        title: what the bars are of.
     """
 
     rows: tuple[HeadRow, ...]
     bars: tuple[tuple[str, float, str], ...]
-    title: str
 
 
 def head_of(kernel: KernelReport) -> Head:
     """What the head says of a kernel: its time, what that goes to, and the best changes."""
-    title, bars = _bars(kernel)
     verdict, changes = list(_verdict(kernel)), list(_changes(kernel))
-    if not present.verdict(kernel):  # without a time the worst finding is the verdict
+    if kernel.time is None:  # the worst finding is the verdict
         verdict.insert(0, changes.pop(0))
-    return Head((*verdict, *_figures(kernel), *changes), bars, title)
+    return Head((*verdict, *_figures(kernel), *changes), tuple(_bars(kernel)))
 
 
 def whole_text(kernel: KernelReport) -> str:
@@ -82,7 +79,7 @@ def _verdict(kernel: KernelReport) -> Iterator[HeadRow]:
     if measured is not None:
         text = (*text, document.Span(f"  measured {time_view.amount(measured / 1e3)}", "weak"))
     if text:
-        yield HeadRow(0, "", text)
+        yield HeadRow(0 if kernel.time is not None else 5, "", text)
     for ground in present.grounds(kernel):
         yield HeadRow(5, "", ground)
 
@@ -119,18 +116,16 @@ def _key(finding: Finding, kernel: KernelReport) -> document.Text:
     return (document.Span("   T", "strong"), document.Span(" tries its cures", "weak"))
 
 
-def _bars(kernel: KernelReport) -> tuple[str, tuple[tuple[str, float, str], ...]]:
-    """The busiest units of the launch, or of an iteration of the main loop."""
+def _bars(kernel: KernelReport) -> Iterator[tuple[str, float, str]]:
+    """The busiest units of the launch, else the least cycles of an iteration of the main loop."""
     if kernel.time is not None:
-        units = time_view.busiest(kernel.time)[:_BARS]
-        return "of peak", tuple((name, share, f"{100 * share:.0f} %") for name, share in units)
-    main = loop_view.main_loop(kernel)
-    known = loop_view.bounds(main.metrics)[:_BARS] if main is not None else []
-    if main is None or not known:
-        return "", ()
-    most = known[0][1]
-    bars = ((loop_view.unit_name(unit), cycles / most, f"{cycles:,.0f}") for unit, cycles in known)
-    return f"cycles an iteration of {main.id}", tuple(bars)
+        for name, share in time_view.busiest(kernel.time)[:_BARS]:
+            yield name, share, f"{100 * share:.0f} % of peak"
+    elif main := loop_view.main_loop(kernel):
+        known = loop_view.bounds(main.metrics)[:_BARS]
+        for unit, cycles in known:
+            amount = f"{cycles:,.0f} cycles in {main.id}"
+            yield loop_view.unit_name(unit), cycles / known[0][1], amount
 
 
 class KernelHead(PartedWidget):
@@ -153,7 +148,7 @@ class KernelHead(PartedWidget):
 
     def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
         super().__init__(id=id)
-        self._head = Head((), (), "")
+        self._head = Head((), ())
         self._lines: list[Text] | None = None
 
     def show(self, kernel: KernelReport) -> None:

@@ -54,10 +54,10 @@ class Detail(PartedWidget):
         lines = self._lines()[: max(1, height)] if self._node else []
         spare = height - len(lines)
         rows: list[Text] = []
-        for line in lines:
+        for line in reversed(lines):  # findings, which stand last, are worth most
             parts = broken(line, self.app.console, width, 1 + max(0, spare))
             spare -= len(parts) - 1
-            rows += parts
+            rows[:0] = parts
         return Text("\n", no_wrap=True).join(rows)
 
     def _lines(self) -> list[Text]:
