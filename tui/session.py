@@ -9,11 +9,12 @@ replaces them, and `before` returns the last run's report of a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..inspector.model import ErrorRecord, Finding, KernelReport, MetricValue, Report
 from ..inspector.pipeline.events import Captured, Compiled, Failed, Happening, Profiled, Reported
@@ -210,6 +211,24 @@ class Session(Struct):
         self.entries[entry.key] = entry
         self.changed()
         return entry
+
+    def take_trials(self, entry: SessionKernel, findings: Iterable[Finding]) -> None:
+        """Gives the findings of a kernel what was tried for them.
+
+        Args:
+            entry: the kernel, unless it was replaced since.
+            findings: of the same kernel, with their trials.
+        """
+        if self.entries.get(entry.key) is not entry:
+            return
+        trials = {finding.fingerprint: finding.trials for finding in findings if finding.trials}
+        told = tuple(
+            replace(finding, trials=trials.get(finding.fingerprint, finding.trials))
+            for finding in entry.report.findings
+        )
+        report = replace(entry.report, findings=told)
+        self.entries[entry.key] = replace(entry, report=report)
+        self.changed()
 
     def before(self, entry: SessionKernel) -> SessionKernel | None:
         """The previous run's entry of a kernel; None if there is none or the report is the same."""

@@ -1,7 +1,7 @@
 """Tries the cures of a kernel's findings in a child process, whose `main` is below.
 
 It sends ("planned", number of changes), ("rows", what was tried so far), ("variant", (changes, what
-was compiled for them)) as they come, and ("note", text) where there is nothing to try.
+was compiled for them)) as they come, and at last ("findings", the kernel's with what was tried).
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def _try(work: Work, send: Callable[[str, Any], None]) -> None:
     if not any(len(tried.rows) > 1 for tried in result.kernels):
         raise KinspectError("no change is known that could cure it", "r compiles it with your own")
     send("rows", _rows(trials))
+    send("findings", tuple(found for tried in result.kernels for found in tried.kernel.findings))
 
 
 def _rows(trials: Trials) -> tuple[TrialRow, ...]:

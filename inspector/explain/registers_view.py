@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -12,11 +13,13 @@ from ..model import (
     KernelReport,
     LivePeak,
     LiveValue,
+    Metric,
     ParkedValue,
     RegisterPressure,
     SourceLoc,
     SpilledValue,
     UntouchedValues,
+    int_of,
 )
 from .view import file_name, plural, show
 
@@ -167,6 +170,41 @@ def spilled_in_hot_loops(values: Sequence[SpilledValue]) -> str:
     if more := hot[_MOST_SPILLED:]:
         parts.append(f"and {plural(len(more), 'more value')}")
     return "; ".join(parts)
+
+
+def spills_sentence(kernel: KernelReport) -> str:
+    """`364 registers: 85 reloads, 12 stores in an iteration of L1 (fa.py:64); 473 reloads, 120
+    stores in all of the code`: the counts of spills beside one another; "" without spills.
+    """
+    whole = _spill_accesses(kernel.metrics)
+    registers = int_of(kernel.metrics, "vgpr_spill_count")
+    if not whole and not registers:
+        return ""
+    hot = [(_spill_accesses(loop.metrics), loop.id) for loop in kernel.loops if loop.hot]
+    parts = [
+        f"{counts} in an iteration of {loop}{_most_spills_at(kernel, loop)}"
+        for counts, loop in hot[:_MOST_LOOPS]
+        if counts
+    ]
+    head = f"{plural(registers, 'register')}: " if registers else ""
+    inside = " and ".join(parts) or "none in a hot loop"
+    return f"{head}{inside}; {whole} in all of the code" if whole else f"{head}{inside}"
+
+
+def _spill_accesses(metrics: Mapping[str, Metric]) -> str:
+    reloads, stores = (int_of(metrics, f"spills.{of}") or 0 for of in ("reloads", "stores"))
+    return _traffic_counts(reloads, stores)
+
+
+def _most_spills_at(kernel: KernelReport, loop: str) -> str:
+    """` (fa.py:64)`: the line of the source that most of a loop's spills stem from."""
+    lines = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
+    places = Counter(
+        _place(op.source.in_user_code)
+        for op in kernel.memory_ops
+        if op.loop == loop and op.line in lines and op.source is not None
+    )
+    return f" ({places.most_common(1)[0][0]})" if places else ""
 
 
 def spilled_text(value: SpilledValue) -> str:

@@ -64,19 +64,23 @@ def estimate(time: KernelTime) -> str:
     return f"{amount(time.us)} ({low}–{high}, estimated)"
 
 
+def busiest(time: KernelTime) -> list[tuple[str, float]]:
+    """The units that do anything, by name, and the share of the time that they are busy."""
+    ranked = sorted(time.units.items(), key=lambda item: -item[1])
+    return [(_NAMES[name], share) for name, share in ranked if share >= _BUSY]
+
+
 def busy_units(time: KernelTime, most: int | None = None) -> str:
     """`memory 38 % (134 MB, 1.6 TB/s), matrix 4 %`: units that do anything, the busiest first."""
-    ranked = sorted(time.units.items(), key=lambda item: -item[1])
     moved = ""
     if time.memory_bytes:
         rate = time.memory_bytes / time.us * 1e6
         moved = f" ({scaled(time.memory_bytes)}B, {scaled(rate)}B/s)"
     told = [
-        f"{_NAMES[name]} {100 * share:.0f} %{moved if name == 'memory' else ''}"
-        for name, share in ranked
-        if share >= _BUSY
+        f"{name} {100 * share:.0f} %{moved if name == _NAMES['memory'] else ''}"
+        for name, share in busiest(time)[:most]
     ]
-    return ", ".join(told[:most]) or "hardly any"
+    return ", ".join(told) or "hardly any"
 
 
 def where(time: KernelTime, most: int = 3) -> str:

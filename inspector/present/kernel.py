@@ -87,19 +87,10 @@ def first_screen(
         configuration = f"{configuration[:_MOST_OPTIONS].rpartition('  ')[0]}  …"
     if configuration:
         blocks.append(Paragraph(words(configuration, "weak")))
-    if kernel.time is not None:
-        estimate = Span(time_view.estimate(kernel.time), "strong")
-        blocks.append(Paragraph((estimate, Span(f"  limited by {kernel.time.limiter}", "strong"))))
-    elif kernel.no_time:
-        blocks.append(Paragraph(words(f"no time: {kernel.no_time}", "weak")))
-    blocks += [
-        Paragraph(words(text, "warning"))
-        for text in (view.assumed(kernel), view.unread(kernel))
-        if text
-    ]
-    if emulated := view.emulated(kernel):
-        blocks.append(Paragraph(words(emulated, "weak")))
-    blocks.append(Figures(tuple(_why(kernel))))
+    if answer := verdict(kernel):
+        blocks.append(Paragraph(answer))
+    blocks += [Paragraph(text) for text in grounds(kernel)]
+    blocks.append(Figures(tuple(why(kernel))))
     yield Section(tuple(blocks), title(kernel), is_subject=True)
     found = [
         *_findings(kernel, every=every, whole=whole),
@@ -122,7 +113,24 @@ def details(kernel: KernelReport) -> Iterator[Section]:
         yield _listing(lines)
 
 
-def _why(kernel: KernelReport) -> Iterator[Figure]:
+def verdict(kernel: KernelReport) -> Text:
+    """`41 µs (29–55, estimated)  limited by memory latency`, or why no time is known."""
+    if kernel.time is not None:
+        estimate, limiter = time_view.estimate(kernel.time), kernel.time.limiter
+        return words(f"{estimate}  limited by {limiter}", "strong")
+    return words(f"no time: {kernel.no_time}", "weak") if kernel.no_time else ()
+
+
+def grounds(kernel: KernelReport) -> Iterator[Text]:
+    """What a report rests on: what was assumed, not read or emulated."""
+    for text in (view.assumed(kernel), view.unread(kernel)):
+        if text:
+            yield words(text, "warning")
+    if emulated := view.emulated(kernel):
+        yield words(emulated, "weak")
+
+
+def why(kernel: KernelReport) -> Iterator[Figure]:
     """Where the time goes, and the figures that decide it."""
     time, metrics = kernel.time, kernel.metrics
     if time is not None:
@@ -152,6 +160,8 @@ def _why(kernel: KernelReport) -> Iterator[Figure]:
     lds, most = (int_of(metrics, f"lds_{of}") for of in ("bytes", "limit"))
     text.append(Span(f", LDS {view.kib(lds)} of {view.kib(most)}"))
     yield Figure("uses", tuple(text))
+    if spilled := registers_view.spills_sentence(kernel):
+        yield Figure("spills", words(spilled, "warning"))
 
 
 def _registers(kernel: KernelReport) -> str:

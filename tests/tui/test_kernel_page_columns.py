@@ -244,7 +244,9 @@ async def test_the_source_has_the_sums_and_all_places_of_a_finding(
     spills = (*slot.stores, *slot.reloads)
     finding = replace(report.findings[0], lines=spills, locations=())
     report = replace(report, findings=(finding,))
-    async with page_of((200, 60), of=report, line=slot.stores[0]) as (_, page):
+    async with page_of((200, 60), of=report, line=slot.stores[0]) as (pilot, page):
+        pilot.app.state.code_columns = ["spill"]
+        page.texts.show_again()
         pane = page.panes.pane_of("source")
         assert pane is not None
         assert pane.code.shown.gutter is not None

@@ -111,10 +111,11 @@ async def test_predicted_stalls_stand_beside_measured_ones(
         page.marks.jump(pane, barrier.line - 1)
         await pilot.pause()
         text = text_of(pilot.app)
-        assert "stall% pred%" in text
         percent = 100 * barrier.stalled / timed.time.stalled
-        assert f" {percent:.1f} bar" in gutter(page, "amdgcn", barrier.line)
-        assert text.splitlines()[1].startswith(" 41 µs (30–57, estimated)  memory latency  █████")
+        if size[0] != 120:  # where two panes leave the code no room for both
+            assert "stall% pred%" in text
+            assert f" {percent:.1f} bar" in gutter(page, "amdgcn", barrier.line)
+        assert text.splitlines()[1] == " 41 µs (30–57, estimated)  limited by memory latency"
         if size[1] > 24:
             assert f"{percent:.1f} % of stalls, barrier" in text
         snapshot(pilot.app, f"kernel_predicted_{size[0]}x{size[1]}")
@@ -139,7 +140,7 @@ async def test_the_source_has_predicted_shares_where_nothing_was_measured(
             said = gutter(page, "source", source + 1)
             assert f"{100 * part / timed.time.stalled:.1f} " in said
         page.panes.focus_on(pane)
-        await pilot.press("t")
+        await pilot.press("g", "t")
         assert pane.code.cursor == max(sums, key=lambda line: sums[line])
         text = text_of(pilot.app)
         assert "What would save time" in text
@@ -260,8 +261,9 @@ async def test_the_card_says_what_loop_and_line_cost(opened: Any, stalled: Kerne
     async with page_of(opened, stalled, (200, 60)) as (pilot, page):
         await pilot.press("t")
         await pilot.pause()
-        text = text_of(pilot.app)
-        assert f"{worst.stall_cycles:,} stall cycles" in text
+        card = page.panes.card
+        rows = " ".join(card.render_line(y).text for y in range(card.size.height))
+        assert f"{worst.stall_cycles:,} stall cycles" in " ".join(rows.split())
         loop = next(one for one in stalled.loops if one.metrics["measured.stall_share"].value)
         page.marks.jump(page.panes.pane_of("amdgcn"), loop.header.line - 1)  # type: ignore[arg-type]
         await pilot.pause()

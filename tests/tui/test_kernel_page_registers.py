@@ -96,8 +96,9 @@ async def test_the_card_tells_slot_value_and_accesses(
         stores = [n for n, text in enumerate(pane.code.shown.lines) if "Folded Spill" in text]
         pane.code.move_to(stores[2])
         await pilot.pause()
-        card = " ".join(text_of(pilot.app).split())
-        assert f"({2 * SPILLS} places)" in card.replace("│ ", "")
+        card = page.panes.card
+        rows = " ".join(card.render_line(y).text for y in range(card.size.height))
+        assert f"({2 * SPILLS} places)" in " ".join(rows.split())
         text = text_of(pilot.app)
         assert "spills to" in text
         assert "scratch 12:15" in text

@@ -21,7 +21,7 @@ from kinspect.tui.application import Opening
 from kinspect.tui.screens.compare.page import ComparePage
 from kinspect.tui.screens.findings.page import FindingsPage
 from kinspect.tui.screens.kernel.page import KernelPage
-from kinspect.tui.screens.trials import TrialsScreen
+from kinspect.tui.screens.trials import TrialsScreen, _style
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
 from textual.pilot import Pilot
@@ -295,3 +295,35 @@ async def test_spills_are_cured_from_the_findings_to_the_comparison(
         (new,) = [entry for entry in app.session.entries.values() if entry.tried]
         spills = new.report.metrics["vgpr_spill_count"].value
         assert spills == rows[cured].trial.metrics["vgpr_spill_count"]
+
+
+async def test_a_finding_promises_nothing_once_no_change_helped(
+    opened: Make, report: Report, compiled: KernelReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, *others = compiled.findings
+    saving = replace(first, saves_percent=83.5)
+    kernel = replace(compiled, findings=(saving, *others))
+    slower = time_change(41, 58)
+    useless = Trial(change("num_warps", 8), False, {}, {}, launches=True, time=slower)
+    fake = Child(("findings", (replace(saving, trials=(useless,)), *others)))
+    monkeypatch.setattr("kinspect.tui.trials_child.trials_child", lambda *work: fake)
+    async with opened(of=replace(report, kernels=(kernel,))) as pilot:
+        pilot.app.open_kernel(kernel.id)  # type: ignore[attr-defined]
+        page = pilot.app.screen
+        assert isinstance(page, KernelPage)
+        await until(pilot, lambda: page.settled)
+        assert "-84 %" in text_of(pilot.app)
+        await trials_on(pilot, "T")
+        fake.steps.release(2)
+        await until(pilot, lambda: "nothing was tried" in text_of(pilot.app))
+        await pilot.press("escape")
+        await until(pilot, lambda: page.settled)
+        assert "-84 %" not in text_of(pilot.app)
+        assert "tried, not faster: num_warps 2 → 8 (58 µs)" in text_of(pilot.app)
+
+
+def test_worse_figures_are_not_in_the_colour_of_better_ones() -> None:
+    diff = {"vgpr_spill_count": (0, 9), "occupancy.waves_per_eu": (1, 2), "vgpr_count": (8, 9)}
+    slower = Trial(change("num_warps", 8), None, {}, diff, time=time_change(41, 58))
+    styles = [_style(name, slower) for name in ("time.us", *diff, "lds_bytes")]
+    assert styles == ["worse", "worse", "better", "other", ""]

@@ -38,6 +38,8 @@ _FIGURES = (
     ("occupancy.waves_per_eu", "waves/SIMD", 8),
 )
 """Metric, heading and cells of the columns."""
+_BETTER = {"vgpr_spill_count": -1, "occupancy.waves_per_eu": 1}
+"""Metrics of which less (-1) or more (1) is better."""
 _CHANGE = 30  # cells of the changes
 
 
@@ -136,6 +138,9 @@ class TrialsScreen(Dialogue[None]):
             self._variants[changes] = variant
         elif kind == "rows":
             self._rows = payload
+        elif kind == "findings":
+            app: Application = self.app  # type: ignore[assignment]
+            app.session.take_trials(self._entry, payload)
         self._show()
 
     def _ended(self, failure: str) -> None:
@@ -272,5 +277,12 @@ def _figure(name: str, value: Scalar) -> str:
 
 
 def _style(name: str, trial: Trial) -> str:
-    """Figures that differ from the baseline's stand out."""
-    return "other" if name in trial.diff else ""
+    """Figures that differ from the baseline's stand out, in the colour of better or worse ones."""
+    if name == "time.us" and trial.time is not None:
+        return {"faster": "better", "equal": "", "slower": "worse"}[trial.time.verdict]
+    before, after = trial.diff.get(name, (None, None))
+    if name not in trial.diff:
+        return ""
+    if not isinstance(before, int | float) or not isinstance(after, int | float):
+        return "other"
+    return {-1: "worse", 0: "other", 1: "better"}[_BETTER.get(name, 0) * ((after > before) or -1)]

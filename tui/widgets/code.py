@@ -20,6 +20,7 @@ from .code_text import Cell, Hit, Hits, Span, Text, VisibleRows, cut
 
 __all__ = ["Cell", "CodeView", "Hit", "Hits", "Span", "Text", "cut"]
 
+_ROWS = 40  # of a view that has no size yet
 _CONTEXT = 2  # rows that are kept visible above and below the cursor
 
 
@@ -135,6 +136,12 @@ class CodeView(CodeRows, can_focus=True):
         self._lay_out()
         self._scroll_to_anchor(*anchor)
         self.refresh()
+
+    def lines_seen(self, above: int = 0) -> list[int]:
+        """The lines on the screen, and so many visible ones above them."""
+        first = self.scroll_offset.y if self._laid_out else self._rows.row_of(self._cursor)
+        last = min(first + (self._height or _ROWS), len(self._rows))
+        return [self._rows.line_at(row) for row in range(max(0, first - above), last)]
 
     def link(self, lines: Iterable[int]) -> None:
         """Highlights the lines linked to the cursor of another view."""

@@ -56,8 +56,14 @@ def drawn(text: str, tab: int = 8) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """A text of at most `width` characters, with an ellipsis in place of its end."""
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+    """A name of at most `width` characters, with an ellipsis in place of its middle.
+
+    Names of kernels and cases often begin alike and differ at their ends.
+    """
+    if len(text) <= width:
+        return text
+    tail = max(0, width - 1) // 2
+    return f"{text[: max(0, width - 1 - tail)]}…{text[len(text) - tail :]}"
 
 
 def merged(spans: Sequence[Span], hits: Sequence[Hit]) -> list[Span]:

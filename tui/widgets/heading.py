@@ -8,6 +8,7 @@ from rich.text import Text
 from textual.events import Click
 
 from ..page_table import PAGES
+from .code_text import cut
 from .styles import PartedWidget
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Heading(PartedWidget):
         left = Text(no_wrap=True).append(f" {title}", current_style)
         if stale := self._stale():  # first: a long crumb is cut at its end
             left.append(f"  {stale}", self.part_style("stale"))
-        crumb = self._page.crumb()
+        crumb, head = self._page.crumb(), left.cell_len
         if crumb:
             left.append(f"  {crumb}")
         progress = self._progress()
@@ -134,9 +135,10 @@ class Heading(PartedWidget):
                     ends.append((first, pages.cell_len, name))
         start = width - pages.cell_len - progress.cell_len - 2
         self._spots = [(range(start + first, start + last), name) for first, last, name in ends]
-        left.truncate(
-            max(0, start if ends else width - progress.cell_len), overflow="ellipsis", pad=True
-        )
+        room = max(0, start if ends else width - progress.cell_len)
+        if left.cell_len > room > head + 2:  # options differ at the end of the crumb
+            left = left[:head].append(f"  {cut(crumb, room - head - 2)}")
+        left.truncate(room, overflow="ellipsis", pad=True)
         return Text.assemble(left, pages, "  " if ends else "", progress)
 
     def _stale(self) -> str:

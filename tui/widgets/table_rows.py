@@ -11,6 +11,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from .bars import Piece
+from .code_text import cut
 
 GAP = 1  # cells between two columns
 
@@ -145,7 +146,7 @@ def row_segments(
         style_of: the table's styles.
     """
     style = partial(style_of, state)
-    segments = _fitted(row.first, layout.first_width, False, row.faded, style)
+    segments = _fitted(row.first, layout.first_width, False, row.faded, style, is_name=True)
     if row.message is not None:
         room = layout.width - layout.first_width - GAP
         segments.append(Segment(" ", style("")))
@@ -157,9 +158,18 @@ def row_segments(
 
 
 def _fitted(
-    pieces: Sequence[Piece], width: int, right: bool, faded: bool, style: Callable[[str], Style]
+    pieces: Sequence[Piece],
+    width: int,
+    right: bool,
+    faded: bool,
+    style: Callable[[str], Style],
+    *,
+    is_name: bool = False,
 ) -> list[Segment]:
-    """Pieces of text in exactly `width` cells: cut, or padded (on the left if `right`)."""
+    """Pieces of text in exactly `width` cells: cut, or padded (on the left if `right`).
+
+    A name is cut in its middle.
+    """
     size = sum(cell_len(text) for text, _ in pieces)
     segments = []
     if right and size < width:
@@ -170,7 +180,8 @@ def _fitted(
             break
         piece_size = cell_len(text)
         if piece_size > free or (piece_size == free and size > width):
-            text = _shortened(text, free, always=size > width)
+            middle = is_name and len(text) == piece_size > free
+            text = cut(text, free) if middle else _shortened(text, free, always=True)
         segments.append(Segment(text, style("faded" if faded else name)))
         free -= cell_len(text)
     if not right and free > 0:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from ....inspector.explain import (
     lds_map,
     loop_view,
-    occupancy_view,
     registers_view,
     time_view,
     view,
@@ -46,7 +45,7 @@ def loop_at(report: KernelReport, reading: KernelReading, line: int) -> LoopRepo
 
 
 def card_of(report: KernelReport, loop: LoopReport | None, *, in_full: bool = False) -> Card:
-    """The scorecard of a loop, or of the whole kernel, with its memory accesses and occupancy.
+    """The scorecard of a loop, or of the whole kernel, with its memory accesses.
 
     Args:
         report: the kernel's.
@@ -70,11 +69,8 @@ def card_of(report: KernelReport, loop: LoopReport | None, *, in_full: bool = Fa
         from .measured import region_facts
 
         mix = [*region_facts(report, loop), *mix]
-    if assumed := view.assumed(report):
-        mix.insert(0, CardFact("", assumed, "warning"))
     spilled = _spilled_values(report, loop, None if in_full else _MOST_SPILLED)
     lds = [CardFact(row.place, row.about) for row in lds_map.map_rows(report)]
-    occupancy = [CardFact("", text) for text in occupancy_view.occupancy_lines(report)]
     where = "Memory in this loop" if loop is not None else "Memory outside of loops"
     return Card(
         _title(report, loop),
@@ -85,7 +81,6 @@ def card_of(report: KernelReport, loop: LoopReport | None, *, in_full: bool = Fa
             CardBlock("What would save time", tuple(_savings(report, in_full=in_full))),
             CardBlock("Spilled values", tuple(spilled)),
             CardBlock(where, tuple(memory)),
-            CardBlock("Occupancy", tuple(occupancy)),
             CardBlock(lds_map.map_title(report) if lds else "", tuple(lds)),
         ),
     )

@@ -30,34 +30,48 @@ class LineHeat:
         self._ranks.clear()
 
     def columns(
-        self, kind: str, report: KernelReport, room: int, pressure: RegisterPressure | None
+        self,
+        kind: str,
+        report: KernelReport,
+        room: tuple[int, int],
+        pressure: RegisterPressure | None,
+        seen: Sequence[int],
     ) -> list[GutterColumn]:
-        """The chosen columns, as they are drawn, as far as there is room.
+        """The chosen columns, as they are drawn, as far as they leave the code its width.
 
-        The one by which lines are hot comes before others where there is little room.
+        Those that are empty on the screen go first, then the last ones. The one by which lines are
+        hot stays, unless it is empty.
 
         Args:
             kind: of the text.
             report: the kernel.
-            room: cells for all of them.
+            room: cells beside the longest line, and beside what is left of it at least.
             pressure: of the kernel's registers.
+            seen: the lines on the screen.
         """
         heat = self.of(kind)
-        wanted = [
-            column
-            for column in self._chosen()
-            if (figures := self._figures.get(column.name)) is None or figures.weights.get(kind)
-        ]
         columns: dict[str, GutterColumn] = {}
-        for column in sorted(wanted, key=lambda one: heat is None or heat.column is not one):
-            is_heat = heat is not None and heat.column is column
+        filled: list[str] = []
+        for column in self._chosen():
             figures = self._figures.get(column.name)
-            candidate = drawn(column, kind, report, figures, pressure, is_heat=is_heat)
-            room -= candidate.width
-            if room < 0:
-                break
-            columns[column.name] = candidate
-        return [columns[column.name] for column in wanted if column.name in columns]
+            if figures is not None and not figures.weights.get(kind):
+                continue
+            is_heat = heat is not None and heat.column is column
+            columns[column.name] = drawn(column, kind, report, figures, pressure, is_heat=is_heat)
+            if figures is None or any(line in figures.weights[kind] for line in seen):
+                filled.append(column.name)
+        whole, least = room
+        if sum(column.width for column in columns.values()) <= whole:
+            return list(columns.values())
+        by = heat.column.name if heat is not None else ""
+        # A line that is cut even beside one column leaves the others their room.
+        left = whole if by not in filled or columns[by].width <= whole else least
+        shown: set[str] = set()
+        for name in sorted(filled, key=lambda name: name != by):
+            if name == by or columns[name].width <= left:
+                shown.add(name)
+                left -= columns[name].width
+        return [columns[name] for name in filled if name in shown]
 
     def of(self, kind: str) -> LineFigures | None:
         """The figures by which a text's lines are hot: of the column chosen, else of a cost."""

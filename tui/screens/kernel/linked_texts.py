@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ....inspector.explain import loop_view, time_view, view
+from ....inspector.explain import loop_view, view
 from ....inspector.metrics.pressure import register_pressure
-from ....inspector.model import KernelReport, LoopReport, RegisterPressure, number_of
+from ....inspector.model import KernelReport, LoopReport, RegisterPressure
 from ...pages import Page
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .card import card_of, facts_of, line_list, loop_at, source_fact, waits_of
@@ -19,7 +19,7 @@ from .columns import GutterColumn
 from .heat import LineHeat
 from .load import LineCosts, LoadedTexts, in_background, is_large, load, read, with_all_folds
 from .pane import Pane
-from .pane_text import marked, plain
+from .pane_text import code_width, gutter_width, marked, plain
 from .panes import Panes
 
 if TYPE_CHECKING:
@@ -27,14 +27,10 @@ if TYPE_CHECKING:
     from .costs import Costs
 
 _WITH_FIGURES = frozenset({"source", "ttgir", "amdgcn"})
-_CODE = 50
-"""Columns of a pane of assembly that its code and the other columns left of it need."""
-_TWO_COLUMNS = 16
-"""Columns that figures may take however narrow the pane is."""
-_ONE_COLUMN = 9
-"""The same beside a text that is not assembly."""
-_BAR = 20
-"""Cells of the bar of what a launch's time goes to."""
+_INSTRUCTION = 44
+"""Cells that an instruction keeps before there are columns beside it, if it needs as many."""
+_EDGES = 3
+"""Cells of a pane that are neither gutter nor code: scrollbar, strip of heat, divider."""
 _SHOWN_FIRST = {"source": "source", "ttgir": "ttgir", "llir": "ttgir", "amdgcn": "amdgcn"}
 
 
@@ -52,6 +48,27 @@ class KernelToShow(Struct, frozen=True):
     path: Path | None = None
     text: str = "amdgcn"
     line: int | None = None
+
+
+def first_line(report: KernelReport, reading: KernelReading | None) -> tuple[str, int | None]:
+    """The line to look at first, from 1, and the text that it is in; None while it is not known.
+
+    It is where the launch spends most time, else the first place of a finding, else where the
+    hottest loop or the code begins.
+    """
+    if report.time is not None and report.time.instructions:
+        return "amdgcn", max(report.time.instructions, key=lambda row: row.stalled).line
+    for finding in sorted(report.findings, key=lambda finding: finding.is_refuted):
+        if finding.isa_lines:
+            return "amdgcn", finding.isa_lines[0]
+        for at in finding.locations:
+            if at.kind == "source" and report.source is not None and at.file == report.source.file:
+                return "source", at.line
+    if (main := loop_view.main_loop(report)) is not None:
+        return "amdgcn", main.header.line
+    function = reading.function if reading is not None else None
+    code = function.instructions if function is not None else ()
+    return "amdgcn", code[0].line if code else None
 
 
 class LinkedTexts:
@@ -90,7 +107,10 @@ class LinkedTexts:
         self.heat = LineHeat(lambda: page.kinspect.state.code_columns)
         self._load_number = 0  # of the latest load; results of earlier ones are dropped
         self._cards: dict[str | None, Card] = {}
+        # kind -> the first line on the screen when its columns were chosen
+        self._columns_at: dict[str, list[int]] = {}
         self._isa_line = 0
+        self._is_placed = False  # whether the cursor was put on the first line to look at
         self._note = ""
         self._prologue_folded = False
         self._panes.choose_first(_SHOWN_FIRST.get(kernel.text, "amdgcn"))
@@ -134,22 +154,10 @@ class LinkedTexts:
             self.report = entry.report
             self.pressure = register_pressure(entry.report)
             self._note = "being analysed …"
-            self.show_time()
+            self._panes.show_head(entry.report)
             self._load()
             if entry.report.measured_lines:
                 self._page.refresh_bindings()
-
-    def show_time(self) -> None:
-        """Shows the launch's time, measured and predicted, where it is known."""
-        report = self.report
-        if report is None or report.time is None:
-            self._panes.show_time("")
-            return
-        bar, reasons = time_view.stall_bar(report.time, _BAR)
-        measured = number_of(report.metrics, "measured.duration.median")
-        beside = f"  measured {time_view.amount(measured / 1e3)}" if measured is not None else ""
-        about = f"{time_view.estimate(report.time)}{beside}  {report.time.limiter}"
-        self._panes.show_time(f"{about}  {bar}  {reasons}")
 
     def _wait_for_report(self) -> None:
         if self.report is not None:
@@ -192,7 +200,7 @@ class LinkedTexts:
         self._cards.clear()
         for pane in self._panes.slots:
             self.show_in(pane, pane.kind, keep=is_reload)
-        if not is_reload:
+        if not self._is_placed:
             self._go_to_first_position()
         self._panes.lay_out()
         if self._page.focused is None:  # the pane lost the focus while it was hidden
@@ -245,10 +253,12 @@ class LinkedTexts:
             self.show_in(pane, pane.kind, keep=pane.kind not in appeared)
             if pane.kind == "amdgcn":
                 self._fold_prologue(pane)
-        if appeared:
+        if not self._is_placed:
             self._go_to_first_position()
+        if appeared:
             self._panes.lay_out()
         self.follow(self._panes.current)
+        self._show_definition()
 
     def _store_reading(
         self, reading: KernelReading, loaded: LoadedTexts, of_lines: LineCosts
@@ -294,7 +304,7 @@ class LinkedTexts:
         if self.report is None:
             text, heading = plain(kind, lines, folds), ""
         else:
-            columns = self._columns(kind, self.report)
+            columns = self._columns(pane, kind, self.report)
             text, gutter = marked(kind, lines, folds, self.report, marks, columns)
             heading = gutter.heading
         file = Path(loaded.texts.files[kind]).name
@@ -303,16 +313,30 @@ class LinkedTexts:
         heat = self.heat.of(kind)
         pane.code.show_heat(heat.heat(kind) if heat is not None else {})
 
-    def _columns(self, kind: str, report: KernelReport) -> list[GutterColumn]:
-        """The columns that leave enough room for code, as they are drawn."""
-        texts = self.loaded.lines.keys() & _WITH_FIGURES if self.loaded is not None else ()
-        if kind not in texts:
+    def _columns(self, pane: Pane, kind: str, report: KernelReport) -> list[GutterColumn]:
+        """The columns that leave the code its width, as they are drawn."""
+        loaded = self.loaded
+        texts = loaded.lines.keys() & _WITH_FIGURES if loaded is not None else ()
+        if loaded is None or kind not in texts:
             return []
-        width = self._panes.least_width(len(texts))
-        room = (
-            max(_TWO_COLUMNS, width - _CODE) if kind == "amdgcn" else max(_ONE_COLUMN, width // 8)
-        )
-        return self.heat.columns(kind, report, room, self.pressure)
+        lines, seen = loaded.lines[kind], pane.code.lines_seen()
+        seen = [line for line in seen if line < len(lines)]
+        self._columns_at[kind] = seen[:1]
+        room = self._panes.least_width(len(texts)) - _EDGES
+        room -= gutter_width(kind, len(lines), report)
+        need = max((code_width(kind, lines[line]) for line in seen), default=0)
+        least = min(_INSTRUCTION, need) if kind == "amdgcn" else need
+        return self.heat.columns(kind, report, (room - need, room - least), self.pressure, seen)
+
+    def _update_columns(self) -> None:
+        """Chooses the columns anew where a text has been scrolled by half a screen."""
+        for pane in self._panes.slots:
+            seen = pane.code.lines_seen()
+            if pane.is_missing or not pane.display or not self._columns_at.get(pane.kind):
+                continue
+            (at,) = self._columns_at[pane.kind]
+            if at not in pane.code.lines_seen(above=len(seen) // 2)[: len(seen)]:
+                self.show_in(pane, pane.kind, keep=True)
 
     def ranks(self, kind: str) -> Mapping[int, int]:
         """A text's lines with heat, the hottest first, and the place of each, from 0."""
@@ -332,11 +356,22 @@ class LinkedTexts:
         if kind == "llir":
             self.show_in(self._panes.current, kind)
         if line is None and self.report is not None:
-            main = loop_view.main_loop(self.report)
-            kind, line = "amdgcn", main.header.line if main is not None else None
+            kind, line = first_line(self.report, self.reading)
         pane = self._panes.pane_of(kind)
-        if line is not None and pane is not None:
+        if line is None or pane is None:
+            return
+        self._is_placed = True
+        if not self._panes.current.code.cursor:  # else the user has moved it meanwhile
             pane.code.move_to(line - 1, quiet=True, centre=True)
+            pane.show_position()
+            if self.reading is not None:
+                self.follow(pane)
+
+    def _show_definition(self) -> None:
+        """Shows the kernel's own lines of the source where no other one was linked to."""
+        pane, own = self._panes.pane_of("source"), self.report.source if self.report else None
+        if pane is not None and own is not None and not pane.code.cursor:
+            pane.code.move_to(own.line - 1, quiet=True, centre=True)
             pane.show_position()
 
     def follow(self, pane: Pane) -> None:
@@ -358,6 +393,7 @@ class LinkedTexts:
                 if nearest is not None:
                     slot.code.move_to(nearest, quiet=True, centre=True)
                     slot.show_position()
+        self._update_columns()
         self.refresh_card()
 
     def refresh_card(self) -> None:

@@ -20,6 +20,7 @@ from ...widgets.find import place, step
 from ..text_dialogues import ExplainScreen
 from .explanations import explanations
 from .following import Following
+from .head import whole_text
 from .linked_texts import KernelToShow, LinkedTexts
 from .marks import ANALYSING, PaneMarks
 from .panes import Panes
@@ -59,10 +60,11 @@ class KernelPage(Page):
         "which, and their order. In the source and the TTGIR they are sums over the instructions "
         "that stem from the line. Under pred% stands what part of the "
         "stalls the timing model sees there, and what they wait for, beside stall%, which was "
-        "measured; above the texts stands how long the launch takes by that model, and what the "
-        "time goes to. One column, ▾, is the heat: t walks its lines, the hottest "
-        "first (what an iteration of hot loops executes goes before the rest), s and S take the "
-        "next column and the one before, and the strip beside the "
+        "measured. Above the texts stand the launch's time by that model, what it goes to, the "
+        "worst finding with its fix, and the next one. Where the code needs the room, columns "
+        "that are empty on the screen go, then the last ones. One column, ▾, is the heat: t walks "
+        "its lines, the hottest first (what an iteration of hot loops executes goes before the "
+        "rest), s and S take the next column and the one before, and the strip beside the "
         "scrollbar shows where the heat is (█ from half of the hottest line on, ▌ from a tenth); a "
         "click there goes to it. Under slack stands by how many instructions each wait comes after "
         "the youngest operation that it waits for: few hide little of its latency. Under "
@@ -115,10 +117,9 @@ class KernelPage(Page):
     KernelPage.-wide #kernel-body { layout: horizontal; }
     KernelPage.-wide #kernel-left { layout: vertical; }
     KernelPage.-wide #kernel-left.-empty { width: 34; }
-    KernelPage.-wide #kernel-card { width: 44; height: 1fr; }
+    KernelPage.-wide #kernel-card { width: 40; height: 1fr; }
     KernelPage.-wide #kernel-left Pane.missing { height: 8; }
     KernelPage.-wide #kernel-left.-empty Pane.missing { height: 1fr; }
-    KernelPage #kernel-time { height: 1; padding: 0 1; text-wrap: nowrap; background: $surface; }
     KernelPage #kernel-status { height: 1; padding: 0 1; color: $foreground 70%; }
     KernelPage #kernel-status.-bad { color: $warning; }
     KernelPage #kernel-prompt {
@@ -182,7 +183,6 @@ class KernelPage(Page):
         if self.texts.opened:
             self.panes.lay_out()
             self.texts.show_again()
-            self.texts.show_time()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Shows the first match while the words are typed."""
@@ -368,11 +368,14 @@ class KernelPage(Page):
             self.kinspect.action_back()
 
     def action_explain(self) -> None:
-        """Opens a window: the line's costs, findings and instruction, and all of the card."""
+        """Opens a window: the line's costs, findings and instruction, all of head and card."""
         pane = self.panes.current
         if pane.is_missing:
             return
-        parts = [text for text in (*explanations(self.texts, pane), self.texts.card_text()) if text]
+        report = self.texts.report
+        head = whole_text(report) if report is not None else ""
+        texts = (*explanations(self.texts, pane), self.texts.card_text(), head)
+        parts = [text for text in texts if text]
         if not parts:
             self.panes.show_message(ANALYSING)
             return

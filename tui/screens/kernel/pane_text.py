@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ....inspector.explain.code.highlighting import STRING, spans, style_of, within_strings
 from ....inspector.model import Finding, KernelReport
 from ...widgets.code import Cell, Span, Text
+from ...widgets.code_text import drawn
 from .columns import GutterColumn
 
 if TYPE_CHECKING:
@@ -102,6 +103,19 @@ def worst(findings: Sequence[Finding]) -> str | None:
         if any(finding.severity == severity for finding in findings):
             return severity
     return None
+
+
+def gutter_width(kind: str, lines: int, report: KernelReport) -> int:
+    """Cells of the gutter without columns of figures."""
+    return (CodeGutter(lines, report, None) if kind == "amdgcn" else Gutter(lines, kind)).width
+
+
+def code_width(kind: str, text: str) -> int:
+    """Cells that a line needs: an instruction without its comment, and no directive at all."""
+    if kind == "amdgcn":
+        text = text.partition(";")[0].rstrip()
+        return 0 if text.lstrip().startswith(".") else len(text)
+    return len(drawn(text))
 
 
 class Gutter:

@@ -9,12 +9,16 @@ from textual.containers import Container, Horizontal
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from ....inspector.model import KernelReport
 from ...pages import Page
 from ...widgets.scorecard import ScoreCard
+from .head import KernelHead
 from .pane import Pane
 
-_CARD = 44  # columns of the card beside three panes
-_TIMED = 18  # rows from which on a line has the launch's time
+_CARD = 40  # columns of the card beside three panes
+_PADDING = 2  # columns beside the head's text
+_HEAD_ROWS = ((36, 8), (30, 5), (22, 3), (14, 1))
+"""Rows of the terminal from which on the head has at most so many."""
 _WIDE, _MIDDLE = 160, 100  # columns from which on three panes, or two, stand side by side
 
 
@@ -34,8 +38,8 @@ class Panes:
         self._left = Container(*self.slots[:2], id="kernel-left")
         self.card = ScoreCard(id="kernel-card")
         self.status = Static(id="kernel-status", markup=False)
-        self.time = Static(id="kernel-time", markup=False)
-        self.time.display = False
+        self.head = KernelHead(id="kernel-head")
+        self.head.display = False
         self.prompt = Input(id="kernel-prompt", select_on_focus=False)
         self.prompt.display = False
         self.current = amdgcn
@@ -43,9 +47,9 @@ class Panes:
         self.shows_one = False
 
     def compose(self) -> ComposeResult:
-        """The launch's time, panes, card, a line for messages."""
+        """The kernel's first screen, panes, card, a line for messages."""
         self._place_all()  # before Textual works out the styles of all that is in it
-        yield self.time
+        yield self.head
         with Container(id="kernel-body"):
             yield Horizontal(self._left, self.slots[2], id="kernel-panes")
             yield self.card
@@ -93,10 +97,18 @@ class Panes:
         self.status.set_class(bad, "-bad")
         self.status.update(text, layout=False)
 
-    def show_time(self, text: str) -> None:
-        """Shows how long the kernel's launch takes above the texts; "" for nothing."""
-        self.time.update(text, layout=False)
-        _display(self.time, bool(text) and self._page.app.size.height >= _TIMED)
+    def show_head(self, report: KernelReport) -> None:
+        """Shows the first screen of a kernel's report above the texts."""
+        self.head.show(report)
+        self._place_head()
+
+    def _place_head(self) -> None:
+        width, height = self._page.app.size
+        most = next((rows for least, rows in _HEAD_ROWS if height >= least), 0)
+        rows = self.head.rows_for(most, width - _PADDING) if most else 0
+        _display(self.head, bool(rows))
+        if rows:
+            self.head.styles.height = rows
 
     def take_focus(self, widget: Widget | None) -> None:
         """Makes the pane with the focus the one that keys act on."""
@@ -145,9 +157,10 @@ class Panes:
             _display(pane, pane in visible)
         source, ttgir, amdgcn = self.slots
         _display(self._left, bool(visible & {source, ttgir}))
+        self._place_head()
         _display(self.card, height >= 18 or wide)
-        low_rows = 7 if height >= 24 else 5
-        card_rows = max(12, height * 3 // 8) if height >= 36 and middle else low_rows
+        low_rows = 6 if height >= 24 else 5
+        card_rows = max(9, height // 4) if height >= 36 and middle else low_rows
         self.card.styles.height = None if wide else card_rows
         page = [_class(self._page, "-wide", wide), _class(self._page, "-low", height < 12)]
         _display(self.status, height >= 12 and not self._page.has_class("-asking"))

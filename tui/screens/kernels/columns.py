@@ -52,13 +52,15 @@ class KernelColumn(Struct, frozen=True):
     draw: Callable[[SessionKernel], tuple[Piece, ...]] | None = None
     right: bool = True
 
-    def head(self, bars: int) -> ColumnHead:
+    def head(self, bars: int, *, is_empty: bool = False) -> ColumnHead:
         """The column for the table, with one cell kept free for the arrow of a change.
 
         Args:
             bars: cells of a bar.
+            is_empty: whether no kernel has a figure: it is as wide as its title then.
         """
         width = self.width + (bars if self.bar_maximum is not None else 0)
+        width = min(width, len(self.title)) if is_empty else width
         title = self.title + " " * (self.right and len(self.title) <= width)
         return ColumnHead(self.name, title, width + 1, self.right)
 

@@ -10,6 +10,7 @@ from ....inspector.explain import occupancy_view, view
 from ....inspector.model import ErrorRecord, Finding, KernelReport
 from ...session import SessionKernel
 from ...widgets.styles import PartedWidget
+from ...widgets.wrapping import broken
 from .columns import COLUMNS, UNKNOWN, KernelColumn, Value
 from .leaves import Leaf
 from .tree import Node
@@ -48,12 +49,16 @@ class Detail(PartedWidget):
         self.refresh()
 
     def render(self) -> Text:
-        """The lines of the row that fit, each cut to the widget's width."""
-        lines = self._lines()[: max(1, self.content_size.height)] if self._node else []
-        width = self.content_size.width
-        for line in lines:
-            line.truncate(width, overflow="ellipsis")
-        return Text("\n", no_wrap=True).join(lines)
+        """The lines of the row that fit; a long one goes on below where there is room."""
+        width, height = self.content_size
+        lines = self._lines()[: max(1, height)] if self._node else []
+        spare = height - len(lines)
+        rows: list[Text] = []
+        for line in reversed(lines):  # findings, which stand last, are worth most
+            parts = broken(line, self.app.console, width, 1 + max(0, spare))
+            spare -= len(parts) - 1
+            rows[:0] = parts
+        return Text("\n", no_wrap=True).join(rows)
 
     def _lines(self) -> list[Text]:
         node = self._node
@@ -121,14 +126,13 @@ class Detail(PartedWidget):
     def _finding(self, finding: Finding) -> Text:
         location = view.finding_place(finding)
         kind: tuple[str, str] = (finding.severity, _LABELS[finding.severity])
-        line = self._text(kind, ("dim", f" {finding.rule}  {view.saving(finding)} "))
-        room = self.content_size.width - line.cell_len - len(location) - 2
-        message = Text(" ".join(finding.message.split()))
-        message.truncate(max(10, room), overflow="ellipsis", pad=bool(location))
-        line.append_text(message)
-        if location:
-            line.append_text(self._text(("dim", f"  {location}")))
-        return line
+        message = " ".join(finding.message.split())
+        return self._text(
+            kind,
+            ("dim", f" {finding.rule}  {view.saving(finding)} "),
+            ("dim", f"{location}  " if location else ""),
+            ("", message),
+        )
 
     def _of_group(self, node: Node, leaves: Sequence[Leaf]) -> list[Text]:
         """A group's counts, its Pareto front, and the findings of its worst kernel."""

@@ -173,7 +173,15 @@ class Listing:
 
     def heads(self, bars: int) -> tuple[ColumnHead, ...]:
         """The titles of the columns; `bars` is the width of a bar in cells."""
-        return (ColumnHead("name", "  kernel", 0), *(column.head(bars) for column in self.columns))
+        leaves = [leaf for root in self.roots for leaf in root.leaves()]
+        filled = {
+            column.name
+            for column in self.columns
+            if column.draw is not None
+            or any(leaf.values.get(column.name) is not None for leaf in leaves)
+        }
+        heads = (column.head(bars, is_empty=column.name not in filled) for column in self.columns)
+        return (ColumnHead("name", "  kernel", 0), *heads)
 
     def row(self, number: int, bars: int) -> TableRow:
         """The cells of a visible row; `bars` is the width of a bar in cells."""
