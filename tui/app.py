@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.events import Event, InputEvent, Key, MouseDown, Paste
-from textual.screen import Screen
 
 from ..inspector.base.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport
@@ -65,7 +63,7 @@ class KinspectApp(Application):
 
     TITLE = "kinspect"
     CSS_PATH = "kinspect.tcss"
-    ENABLE_COMMAND_PALETTE = True
+    ENABLE_COMMAND_PALETTE = False  # Textual's; `CommandList` has our commands alone
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(spec.key, f"page('{name}')", spec.title, show=False)
@@ -73,6 +71,7 @@ class KinspectApp(Application):
             if spec.key
         ),
         Binding("f1", "help", "Help"),
+        Binding("colon,ctrl+p", "commands", "All commands; a number goes to that line", show=False),
         Binding("ctrl+e", "export", "Export", show=False),
         Binding("f2", "next_theme", "Theme", show=False),
         Binding("ctrl+q,ctrl+c", "leave", "Quit", show=False, priority=True),
@@ -436,6 +435,14 @@ class KinspectApp(Application):
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen))
 
+    def action_commands(self) -> None:
+        """Lists all commands that work now."""
+        from .screens.command_list import CommandList, commands
+
+        if not isinstance(self.screen, Dialogue):
+            listed = CommandList(tuple(commands(self, self.screen)))
+            self.push_screen(listed, listed.run)
+
     def action_export(self) -> None:
         """Asks for a file and exports the screen or the report to it."""
         from .export import Picture
@@ -450,24 +457,3 @@ class KinspectApp(Application):
         names = [theme.name for theme in THEMES]
         index = names.index(self.theme) + 1 if self.theme in names else 0
         self.theme = names[index % len(names)]
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The command palette's entries: the page's keys, other pages, help, export, themes."""
-        for active in screen.active_bindings.values():
-            binding = active.binding
-            if active.node is not self and active.enabled and len(binding.description) > 1:
-                yield SystemCommand(
-                    binding.description,
-                    binding.tooltip or f"this page's key {self.get_key_display(binding)}",
-                    partial(self.run_action, binding.action, active.node),
-                )
-        for name, spec in PAGES.items():
-            if spec.key:
-                go_to = partial(self.action_page, name)
-                yield SystemCommand(f"Go to {spec.title}", spec.about, go_to)
-        yield SystemCommand("Help", "What the keys of this page do", self.action_help)
-        yield SystemCommand("Export", "The screen or the report, to a file", self.action_export)
-        for theme in THEMES:
-            choose = partial(setattr, self, "theme", theme.name)
-            yield SystemCommand(f"Theme: {theme.name}", "Colours", choose)
-        yield SystemCommand("Quit", "Leave kinspect", self.action_leave)

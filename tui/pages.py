@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .session import Session
 
 Result = TypeVar("Result")
+Legend = tuple[tuple[str, str], ...]
+"""Marks or terms, each with its meaning."""
 
 
 def page_class(name: str) -> type[Page]:
@@ -47,12 +49,12 @@ class Page(Screen[None]):
 
     Attributes:
         NAME: the page's key in `PAGES`.
-        HELP: the help screen's introduction to the page, a few sentences.
+        LEGEND: what the page's marks and terms mean, for its help.
         PALETTE: whether the line of keys has room for the palette's.
     """
 
     NAME: ClassVar[str] = ""
-    HELP: ClassVar[str] = ""
+    LEGEND: ClassVar[Legend] = ()
     PALETTE: ClassVar[bool] = True
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("back", "app.back", "Back", show=False),
@@ -84,6 +86,24 @@ class Page(Screen[None]):
     def content(self) -> ComposeResult:
         """The page's own widgets."""
         yield from ()
+
+    def legend(self) -> Legend:
+        """What the marks and terms mean that the page shows."""
+        return self.LEGEND
+
+    def go_to_line(self, line: int) -> bool:
+        """Moves the cursor of the list or text with the focus.
+
+        Args:
+            line: counted from 1.
+
+        Returns:
+            Whether there is one to move.
+        """
+        move_to = getattr(self.focused, "move_to", None)
+        if move_to is not None:
+            move_to(line - 1)
+        return move_to is not None
 
     def crumb(self) -> str:
         """The header's text after the page's title, such as the kernel's name."""

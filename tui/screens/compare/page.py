@@ -15,6 +15,7 @@ from textual.worker import get_current_worker
 from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
+from ...widgets.bars import BETTER, WORSE
 from ...widgets.find_line import FindLine
 from .align import Aligned, instruction_tally
 from .chooser import Chooser
@@ -38,13 +39,13 @@ class ComparePage(Page):
     """
 
     NAME = "compare"
-    HELP = (
-        "Two kernels side by side: A is what there was, B what there is. Above what changed and "
-        "the hot loops' scorecards, the worst first; a ! marks what decides the verdict. Below the "
-        "hot loops' code by source line: red stands in A alone, green in B alone, ~ stands at "
-        "another place. n and N go from difference to difference, or from match to match of a "
-        "search. Registers, labels and offsets do not count as differences. Stretches "
-        "without a difference are folded."
+    LEGEND = (
+        ("A B", "what there was, what there is"),
+        (f"{BETTER} {WORSE}", "better, worse; by time where both times are known"),
+        ("!", "it decides the verdict"),
+        ("- +", "only A has the instruction, only B has it"),
+        ("~", "both have it, at another place"),
+        ("per …", "what one figure counts; registers and labels do not count as differences"),
     )
     DEFAULT_CSS = """
     ComparePage ContentSwitcher { height: 1fr; }

@@ -22,6 +22,7 @@ from .groups import (
     GROUPINGS,
     LEAD,
     LEVELS,
+    MARKS,
     FindingGroup,
     FindingRow,
     Grouping,
@@ -48,12 +49,12 @@ class FindingsPage(Page):
     """The findings of every kernel that is open."""
 
     NAME = "findings"
-    HELP = (
-        "What the rules say of every kernel that is open, the worst first. The pane beside the "
-        "list explains the finding under the cursor: its evidence, why it matters, what to change. "
-        "Enter opens the kernel at the finding's line, e the source in your editor. "
-        "The filter takes words that all have to be in a finding's rule, kernel, target, place "
-        "or message. ○ are facts whose cure would save less than 3 % of the launch."
+    LEGEND = (
+        (MARKS["error"], "an error: wrong results, or it cannot be launched"),
+        (MARKS["warning"], "a warning: the change saves 10 % of the launch or more"),
+        (MARKS["info"], "a note: it saves 3 % or more"),
+        (MARKS[LEAD], "a fact: it would save less than 3 %"),
+        ("▸ ▾", "a group, folded or open"),
     )
     DEFAULT_CSS = """
     FindingsPage #tally { height: 1; padding: 0 1; color: $foreground 70%; }

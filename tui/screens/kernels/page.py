@@ -15,8 +15,9 @@ from textual.widgets import Input
 
 from ....inspector.model import KernelReport
 from ...key_table import bind
-from ...pages import Page
+from ...pages import Legend, Page
 from ...session import SessionKernel
+from ...widgets.bars import BETTER, WORSE
 from ...widgets.filter_line import FilterLine
 from ...widgets.table import Table
 from ...widgets.table_rows import TableRow
@@ -39,15 +40,17 @@ class KernelsPage(Page):
     """Every kernel with its figures."""
 
     NAME = "kernels"
-    HELP = (
-        "Every kernel that was captured, compiled or read, with its figures; failures are rows"
-        " too. Configurations and targets of a kernel are folded under it, and a folded row shows"
-        " the best and the worst of each figure. A star marks configurations on the Pareto front:"
-        " no other one is at least as good in every figure and better in one.\n\n"
-        "The filter takes words of names, files, targets, configurations and rules, and"
-        " conditions: vgpr>128  occ<=2  lds>32K  BLOCK_M=64  sev:error  arch:gfx95  is:failed "
-        " is:front  is:changed  is:marked; a minus before any of them turns it round. After a file"
-        " was saved (--watch) arrows show which figures rose or fell."
+    LEGEND = (
+        ("▸ ▾", "a group, folded or open; its figures go from the best to the worst"),
+        ("★", "no other configuration is as good in all figures and better in one"),
+        ("● ○", "marked; some of the folded rows are"),
+        (f"{BETTER} {WORSE} ~", "after a figure: better, worse, different"),
+        ("✗ NAME", "it failed; enter shows all of it"),
+        ("a word", "filter: it is in a name, file, target, case or rule"),
+        ("vgpr>128", "filter: a figure, a constexpr, an option or a metric; lds>32K"),
+        ("arch:gfx95", "filter: also name: file: case: rule: sev:error"),
+        ("is:failed", "filter: also is:front is:changed is:marked"),
+        ("-word", "filter: what does not match"),
     )
     DEFAULT_CSS = """
     KernelsPage .hidden { display: none; }
@@ -84,6 +87,10 @@ class KernelsPage(Page):
         if self._listing is None:
             self._listing = Listing(self.kinspect.state)
         return self._listing
+
+    def legend(self) -> Legend:
+        """The marks, the terms of a filter and the columns that are shown."""
+        return (*self.LEGEND, *((column.title, column.about) for column in self.listing.columns))
 
     def content(self) -> ComposeResult:
         """Stacks heading, state of the run, table, details, filter and keys."""

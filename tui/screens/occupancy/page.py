@@ -18,6 +18,7 @@ from ....inspector.metrics.occupancy import Occupancy
 from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
+from ...widgets.bars import BETTER, WORSE
 from ...widgets.step_plot import StepFunction, StepPlot
 from ..kernel_chooser import kernel_chooser, worst_kernel
 from .answer import DIM, answer_lines, level_table, why_two
@@ -64,17 +65,12 @@ class OccupancyPage(Page):
     """
 
     NAME = "occupancy"
-    HELP = (
-        "How many waves a SIMD holds at a time, what limits them, and what would help. The fields "
-        "begin with the kernel's figures. Enter goes to the VGPRs and Tab to the first field: type "
-        "others and everything is worked out anew; Escape leaves the fields, and digits are pages "
-        "again. + and − change the field, the VGPRs outside of all, by what the hardware hands out "
-        "at a time, [ and ] go to the next better or worse step of VGPRs or LDS, T takes the next "
-        "step that helps, R goes back to the kernel. “alone” is how many waves each resource "
-        "would leave room for if nothing else were limited. In the plots ● is what is typed, ◆ "
-        "the next step, ◇ one that needs less of another resource too; a click types the figure "
-        "under the mouse. Below stands which buffer of the kernel has which bytes of LDS, and "
-        "between which lines."
+    LEGEND = (
+        ("●", "the figures in the fields; a click in a plot sets one"),
+        ("◆ ◇", "the next step; one that needs less of another resource too"),
+        ("alone", "waves that fit if only this resource were limited"),
+        (f"{BETTER} {WORSE}", "better, worse than the baseline"),
+        ("letters", "keys of the page, in the fields too, where no figure has them"),
     )
     DEFAULT_CSS = """
     OccupancyPage > VerticalScroll { height: 1fr; scrollbar-size: 1 1; }

@@ -35,22 +35,12 @@ class ProfilePage(Page):
 
     NAME = "profile"
     PALETTE = False
-    HELP = """
-    What a device measured beside what the compiler's output says: one kernel a row, most time
-    first. Below the table stands what is known of the kernel under the cursor: how it was
-    launched, which analysed kernel it is and why, where it stalls with what static analysis says
-    of the same place, measured figures with their formulas, counters.
-
-    Before a name: ≡ its code object is that of an analysed kernel, ≈ one analysed kernel agrees in
-    all that was recorded, ? several do and none is chosen, · none does. Enter opens the analysed
-    kernel at the line that stalls most.
-
-    v goes on to the dispatches of the kernel, all kernels under the roofline, and the recording:
-    its passes, errors and notes; then, or at escape, back to the details.
-
-    Figures are over dispatches that are neither warm-up nor left out; nothing here is estimated.
-    What an autotuner tried and did not keep is hidden until f shows it, under its kernel.
-    """
+    LEGEND = (
+        ("≡", "the code object of an analysed kernel"),
+        ("≈", "one analysed kernel agrees in all that was recorded"),
+        ("?", "several analysed kernels agree"),
+        ("·", "no analysed kernel agrees"),
+    )
     DEFAULT_CSS = """
     ProfilePage #nothing { height: 1fr; padding: 1 2; }
     ProfilePage #recording { height: 2; background: $surface; }
