@@ -59,6 +59,7 @@ class KinspectApp(Application):
         suspended: whether an editor has the terminal.
         last_kernel: the key of the kernel that a page showed last.
         exporting: the files that exports are writing now.
+        compared: the two kernels that were compared last.
     """
 
     TITLE = "kinspect"
@@ -94,6 +95,7 @@ class KinspectApp(Application):
         self.suspended = False
         self.last_kernel: str | None = None
         self.exporting: set[Path] = set()
+        self.compared: tuple[KernelReport, KernelReport] | None = None
         self._leaves_after_export = False
 
     async def on_event(self, event: Event) -> None:
@@ -348,7 +350,7 @@ class KinspectApp(Application):
 
     def replace_first_page(self) -> None:
         """Shows the page that waits for the first one to close."""
-        self.action_back()
+        self.action_close()
 
     def _show(self, make: Callable[[], Page]) -> None:
         """Makes a page and shows it; an exception while it is made is shown as a message."""
@@ -379,21 +381,13 @@ class KinspectApp(Application):
                 return
         self._show(lambda: page_class(name)())
 
-    def action_back(self) -> None:  # type: ignore[override]  # pages call it too
-        """Closes the page; the first page stays open.
-
-        Users press Escape to get out of something, and it must not end a run that took minutes.
-        """
+    def action_close(self) -> None:
+        """Closes the page; on the first page, leaves the application."""
         if len(self.screen_stack) > 2:
             self.pop_screen()
         elif self._next_page is not None:
             name, self._next_page = self._next_page, None
             self.switch_screen(page_class(name)())
-
-    def action_close(self) -> None:
-        """Closes the page; on the first page, leaves the application."""
-        if len(self.screen_stack) > 2 or self._next_page is not None:
-            self.action_back()
         else:
             self.action_leave()
 

@@ -31,7 +31,7 @@ _TITLES = {
     "Table": "In a table",
     "Input": "In a field",
 }
-_EVERYWHERE = frozenset({"app.help", "app.back", "app.close"})  # under "Everywhere"
+_EVERYWHERE = frozenset({"app.help", "app.close", "escape"})  # under "Everywhere"
 
 
 class KeyHelp(Struct, frozen=True):

@@ -70,7 +70,6 @@ class ComparePage(Page):
         bind("next_part", "difference(1)", "Next difference", show=False),
         bind("previous_part", "difference(-1)", "Previous difference", show=False),
         bind("search", "search", "Search"),
-        bind("back", "escape", "Back", show=False),
         bind("view", "view", "View"),
         bind("fold_all", "fold_all", "Fold or open all", show=False),
         bind("beside_down", "figures(3)", "Figures down", show=False),
@@ -102,7 +101,9 @@ class ComparePage(Page):
                 yield FindLine(lambda: self.query_one(SideBySide).views, id="find")
 
     def on_mount(self) -> None:
-        """Compares the page's kernels, or shows the chooser."""
+        """Compares the page's kernels, or else those compared last; or shows the chooser."""
+        if self._left is None and self.kinspect.compared is not None:
+            self._left, self._right = self.kinspect.compared
         if self._left is not None and self._right is not None:
             self._start_comparison(self._left, self._right)
         else:
@@ -135,7 +136,7 @@ class ComparePage(Page):
         self._start_comparison(event.left, event.right)
 
     def _start_comparison(self, left: KernelReport, right: KernelReport) -> None:
-        self._left, self._right = left, right
+        self._left, self._right = self.kinspect.compared = left, right
         self._comparison = None
         self.query_one(ContentSwitcher).current = "result"
         self._show_message("comparing …")
@@ -207,9 +208,14 @@ class ComparePage(Page):
         """Goes to the next match of the search, without one to the next difference."""
         self.query_one(FindLine).step_or(direction, self.action_difference)
 
-    def action_escape(self) -> None:
-        """Drops the search, else leaves the page."""
-        self.query_one(FindLine).drop_or(self.kinspect.action_back)
+    def close_top(self) -> bool:
+        """Drops the search or filter; else goes back from the chooser to the comparison."""
+        if super().close_top():
+            return True
+        chose = self._choosing and self._left is not None and self._right is not None
+        if chose:
+            self.action_choose()
+        return chose
 
     def action_difference(self, direction: int) -> None:
         """Goes to the next (1) or previous (-1) difference of the code."""

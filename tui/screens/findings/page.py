@@ -14,6 +14,7 @@ from ....inspector.explain.view import NOTHING_FOUND, plural, spills_in_hot_loop
 from ...editor import open_editor
 from ...key_table import bind
 from ...pages import Page
+from ...session import SessionKernel
 from ...widgets.code import CodeView, Text
 from ...widgets.filter_line import FilterLine
 from ...widgets.filtered_list import RowList
@@ -71,10 +72,11 @@ class FindingsPage(Page):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("search", "filter", "Filter"),
-        bind("group", "by", "Group by"),
+        bind("view", "by", "Group by"),
         bind("only", "severity", "Severity"),
         bind("try", "try", "Try cures"),
         bind("edit", "edit", "Edit"),
+        bind("baseline", "baseline", "Baseline", show=False),
         bind("next", "next(1)", "Next"),
         bind("previous", "next(-1)", "Previous", show=False),
         bind("fold_all", "fold_all", "Fold or open all groups", show=False),
@@ -234,6 +236,11 @@ class FindingsPage(Page):
         """Filters the list while the user types."""
         self._filter_text = event.value.strip()
         self._show()
+
+    @property
+    def kernel_at_hand(self) -> SessionKernel | None:
+        """The kernel of the finding under the cursor."""
+        return self._row.item.entry if self._row is not None and self._row.item else None
 
     def action_by(self) -> None:
         """Groups by the next of rule, kernel and file."""

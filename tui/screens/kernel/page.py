@@ -76,13 +76,13 @@ class KernelPage(Page):
         bind("search", "search", "Search"),
         bind("try", "try", "Try cures"),
         bind("columns", "columns", "Columns"),
+        bind("baseline", "baseline", "Baseline"),
         bind("recompile", "recompile", "Recompile", show=False),
         bind("jump_back", "jump_back", "Back to before the jump", show=False),
         bind("view", "llir", "LLVM IR in place of this text", show=False),
         bind("only", "single_pane", "One pane", show=False),
         bind("copy", "copy", "Copy", show=False),
         bind("edit", "edit", "Editor", show=False),
-        bind("back", "leave", "Back", show=False),
     ]
 
     DEFAULT_CSS = """
@@ -350,10 +350,9 @@ class KernelPage(Page):
             self.marks.jump(pane, max(0, line - 1))
         return not pane.is_missing
 
-    def action_leave(self) -> None:
-        """Closes the prompt, else clears the selection, else the marks, else leaves the page."""
-        if not (self.prompt.cancel() or self.marks.clear()):
-            self.kinspect.action_back()
+    def close_top(self) -> bool:
+        """Closes the prompt, else clears the selection, else the marks."""
+        return self.prompt.cancel() or self.marks.clear()
 
     def action_explain(self) -> None:
         """Opens a window: the line's costs, findings and instruction, and all of the card."""

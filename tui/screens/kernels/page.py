@@ -23,7 +23,7 @@ from ...widgets.table import Table
 from ...widgets.table_rows import TableRow
 from ..columns_menu import ColumnsMenu
 from ..text_dialogues import FailureScreen
-from .columns import COLUMNS, fitting
+from .columns import COLUMNS
 from .detail import Detail
 from .listing import Listing, on_fronts
 from .status import Status, first_stage
@@ -31,7 +31,7 @@ from .tree import Node
 
 WIDE = 110
 """Columns of the terminal from which on bars have twice the cells."""
-_FILTER_HINT = "words, sev:error, vgpr>128, occ<=2, arch:gfx95, is:failed, -word"
+_FILTER_HINT = "spills>0 arch:gfx95   also words, sev:error, is:failed, -word"
 _REBUILD_PAUSE = 4.0
 """The least time between two rebuilds during a run, as a multiple of what the last one took."""
 
@@ -61,6 +61,7 @@ class KernelsPage(Page):
         bind("reverse", "reverse", "Reverse the order", show=False),
         bind("columns", "columns", "Columns"),
         bind("mark", "mark", "Mark"),
+        bind("baseline", "baseline", "Baseline"),
         bind("compare", "compare", "Compare"),
         bind("recompile", "recompile", "Recompile"),
         bind("fold", "fold", "Fold or unfold", show=False),
@@ -68,7 +69,6 @@ class KernelsPage(Page):
         bind("next", "next(1)", "Next with errors, warnings or a failure", show=False),
         bind("previous", "next(-1)", "Previous one", show=False),
         bind("copy", "copy", "Copy the kernel's id", show=False),
-        bind("back", "escape", "Clear the filter, or back", show=False),
     ]
 
     def __init__(self) -> None:
@@ -173,6 +173,8 @@ class KernelsPage(Page):
 
     @property
     def _bar_cells(self) -> int:
+        if self.session.baseline is not None:
+            return 0  # what differs from the baseline takes their place
         return 8 if self.size.width >= WIDE else 4
 
     def _row(self, index: int) -> TableRow:
@@ -191,7 +193,7 @@ class KernelsPage(Page):
     def _show_status(self) -> None:
         """Shows the state of the run and the details of the row under the cursor."""
         self.query_one(Status).refresh()
-        self.query_one(Detail).show(self._node(), self.listing.stars)
+        self.query_one(Detail).show(self._node(), self.listing.stars, self.session.baseline)
 
     def _node(self) -> Node | None:
         """The row under the cursor; None in an empty table."""
@@ -274,13 +276,6 @@ class KernelsPage(Page):
         self.listing.filter_text = event.value.strip()
         self.rebuild()
 
-    def action_escape(self) -> None:
-        """Clears the filter; without one, closes the page."""
-        if self.listing.filter_text:
-            self.query_one(FilterLine).action_drop()
-        else:
-            self.kinspect.action_back()
-
     def action_sort(self) -> None:
         """Sorts by the next of: name, the columns shown, the run's order."""
         self.listing.sort_by_next()
@@ -304,17 +299,18 @@ class KernelsPage(Page):
 
         shown = [column.name for column in self.listing.columns]
         titles = {name: (column.title, column.about) for name, column in COLUMNS.items()}
-        menu = ColumnsMenu(titles, shown, fitting(self.size.width, self._bar_cells))
+        menu = ColumnsMenu(titles, shown, self.listing.default_columns)
         self.app.push_screen(menu, show_columns)
 
-    def _entry(self) -> SessionKernel | None:
+    @property
+    def kernel_at_hand(self) -> SessionKernel | None:
         """The kernel under the cursor; None on a group or failure."""
         node = self._node()
         return node.leaf.entry if node is not None and node.leaf is not None else None
 
     def action_mark(self) -> None:
         """Marks or unmarks the kernel under the cursor."""
-        entry, marked = self._entry(), self.listing.marked
+        entry, marked = self.kernel_at_hand, self.listing.marked
         if entry is None:
             self.notify("a mark goes to one kernel: unfold the row with space", timeout=3)
             return
@@ -326,10 +322,13 @@ class KernelsPage(Page):
         self.query_one(Table).action_move(1)
 
     def action_compare(self) -> None:
-        """Compares the two marked kernels, or a single marked one with that under the cursor."""
-        entries = self.session.entries
+        """Compares the two marked kernels, or a marked one or the baseline with the row's."""
+        entries, baseline = self.session.entries, self.session.baseline
         keys = [key for key in self.listing.marked if key in entries]
-        entry = self._entry()
+        entry = self.kernel_at_hand
+        if not keys and baseline is not None and entry is not None:
+            self.kinspect.compare(baseline.report, entry.report)
+            return
         if len(keys) == 1 and entry is not None and entry.key not in keys:
             keys.append(entry.key)
         if len(keys) != 2:
@@ -340,14 +339,14 @@ class KernelsPage(Page):
 
     def action_copy(self) -> None:
         """Copies the id of the kernel under the cursor."""
-        entry = self._entry()
+        entry = self.kernel_at_hand
         if entry is not None:
             self.app.copy_to_clipboard(entry.report.id)
             self.notify("copied", timeout=2)
 
     def action_recompile(self) -> None:
         """Opens the form that compiles the kernel with changed settings."""
-        entry = self._entry()
+        entry = self.kernel_at_hand
         if entry is None:
             self.notify("recompiling goes by one kernel: unfold the row with space", timeout=3)
             return

@@ -75,7 +75,6 @@ class PassesPage(Page):
         bind("next_part", "changed(1)", "Change"),
         bind("mark", "mark", "Mark"),
         bind("search", "search", "Search"),
-        bind("back", "escape", "Back", show=False),
         bind("another", "choose", "Kernel"),
         bind("view", "module", "Module", show=False),
         bind("next", "match(1)", "Next"),
@@ -352,10 +351,6 @@ class PassesPage(Page):
     def action_match(self, direction: int) -> None:
         """Goes to the next match in the diff, without a search to the next change."""
         self.query_one(FindLine).step_or(direction, self.action_changed)
-
-    def action_escape(self) -> None:
-        """Drops the search, else leaves the page."""
-        self.query_one(FindLine).drop_or(self.kinspect.action_back)
 
     def on_input_changed(self) -> None:
         """Filters while the user types."""

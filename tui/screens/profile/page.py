@@ -60,7 +60,6 @@ class ProfilePage(Page):
         bind("beside_up", "scroll_detail(-3)", "Detail up", show=False),
         Binding("tab", "other", "To the lower half, and back", show=False),
         bind("copy", "copy", "Copy the kernel's name", show=False),
-        bind("back", "escape", "Back", show=False),
     ]
 
     def __init__(self) -> None:
@@ -345,11 +344,11 @@ class ProfilePage(Page):
             self.app.copy_to_clipboard(row.name)
             self.app.notify("copied", timeout=1)
 
-    def action_escape(self) -> None:
-        """Clears the filter; without one, closes the view, then the page."""
-        if self._filter_text:
-            self.query_one(FilterLine).action_drop()
-        elif self._has_measurements and self.query_one(Lower).view != DETAIL:
+    def close_top(self) -> bool:
+        """Clears the filter; without one, closes the view."""
+        if super().close_top():
+            return True
+        has_view = self._has_measurements and self.query_one(Lower).view != DETAIL
+        if has_view:
             self._show_view(DETAIL)
-        else:
-            self.kinspect.action_back()
+        return has_view
