@@ -60,15 +60,19 @@ async def test_keys_open_pages_and_go_back(opened: Any) -> None:
             await until(pilot, lambda name=name: name == page_of(app).NAME)
         # The profile is the first page: what lay over it is closed.
         assert len(app.screen_stack) == 2
-        await pilot.press("2", "escape")
+        await pilot.press("2", "q")
         await pilot.pause()
         assert type(app.screen) is page_class("profile")
 
 
-async def test_escape_stays_on_the_first_page_and_q_leaves(opened: Any) -> None:
+async def test_escape_leaves_no_page_and_q_does(opened: Any) -> None:
     async with opened(page="profile") as pilot:
         app = pilot.app
-        await pilot.press("2", "escape", "escape", "escape")
+        await pilot.press("2", "escape", "escape")
+        await pilot.pause()
+        assert type(app.screen) is page_class("findings")
+        assert any(toast.message == "q goes back" for toast in app._notifications)
+        await pilot.press("q", "escape")
         await pilot.pause()
         assert type(app.screen) is page_class("profile")
         assert app.return_code is None

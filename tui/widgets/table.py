@@ -57,6 +57,7 @@ class Table(Styled, can_focus=True):
     Table > .table--name { color: $foreground; text-style: bold; }
     Table > .table--group { color: $primary; text-style: bold; }
     Table > .table--bar { color: $primary; }
+    Table > .table--good { color: $success; }
     Table > .table--track { color: $foreground 20%; }
     Table > .table--error { color: $error; text-style: bold; }
     Table > .table--warning { color: $warning; }
