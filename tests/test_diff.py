@@ -749,3 +749,12 @@ def test_every_judged_figure_can_regress() -> None:
             low, high = kernel(loop(**{name: 10})), kernel(loop(**{name: 100}))
             sides = (low, high) if judged.better == "less" else (high, low)
             assert compared(*sides, f"{name}=10%").verdict == "regression", name
+
+
+def test_rows_of_a_scorecard_are_judged_by_their_figures() -> None:
+    spilling = loop(scratch_load=9, scratch_store=3, instructions=200)
+    pair = compared(kernel(spilling, vgpr_spill_count=12), kernel(loop(instructions=300)))
+    (loops,) = pair.loops
+    assert diff_view.row_judgement(pair, loops, "instructions") == "regression"
+    assert diff_view.row_judgement(pair, loops, "scratch") == "improvement"
+    assert diff_view.row_judgement(pair, loops, "VALU") == "neutral"

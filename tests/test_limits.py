@@ -23,8 +23,10 @@ from kinspect.inspector.base import interrupting, limits
 from kinspect.inspector.base.documents import json_value, toml_value, yaml_loader, yaml_value
 from kinspect.inspector.base.errors import KinspectError, unforeseen
 from kinspect.inspector.base.limits import LimitError
+from kinspect.inspector.lint.engine import judge
 from kinspect.inspector.pipeline import analysis
 from kinspect.inspector.pipeline.collecting import collect
+from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 
 ROOT = Path(__file__).parents[1]
@@ -330,19 +332,54 @@ def test_a_minute_of_fuzzing_every_reader(tmp_path: Path) -> None:
     print(_fuzzed("--minutes", "1", "--keep", str(tmp_path)))  # noqa: T201 - figures to quote
 
 
-@pytest.mark.parametrize("share", ["ANALYSIS_SHARE", "JUDGED_SHARE", "WORK_SHARE"])
-def test_kernels_that_are_not_reached_are_counted_and_the_others_reported(
-    share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file of 10,000 kernels gave one error and no kernel."""
+def _three_kernels(folder: Path) -> Path:
     body = (Path(__file__).parent / "data" / "small_gfx942.s").read_text()
     first, kernel = body.split("\t.text", 1)
-    path = tmp_path / "k.s"
+    path = folder / "k.s"
     path.write_text(
         first + "".join("\t.text" + re.sub(r"\bsmall\b", f"k{n}", kernel) for n in "abc")
     )
-    for name in ("ANALYSIS_SHARE", "JUDGED_SHARE", "WORK_SHARE"):
+    return path
+
+
+def test_kernels_come_as_soon_as_they_are_analysed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, judged = _three_kernels(tmp_path), []
+
+    def judge_one(pack: Any, report: Any, *arguments: Any) -> Any:
+        judged.append(report.name)
+        return judge(pack, report, *arguments)
+
+    monkeypatch.setattr(analysis, "judge", judge_one)
+    reports = analysis.analyses_of_text(path.read_text(), Context(path=str(path)))
+    assert [(next(reports).name, len(judged)) for _ in "abc"] == [("ka", 1), ("kb", 2), ("kc", 3)]
+
+
+@pytest.mark.parametrize("share", ["ANALYSIS_SHARE", "JUDGED_SHARE"])
+def test_all_at_once_stops_in_time_as_well(
+    share: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _three_kernels(tmp_path)
+    for name in ("ANALYSIS_SHARE", "JUDGED_SHARE"):
         monkeypatch.setattr(analysis, name, 0.0 if name == share else 1.0)
+
+    def reading() -> Iterator[list[str]]:
+        reports = analysis.analyze_text(path.read_text(), Context(path=str(path)))
+        yield [report.name for report in reports]
+
+    steps = limits.within(str(path), 1, reading())
+    assert next(steps) == ["ka"]
+    with pytest.raises(limits.LimitError, match="2 of 3 kernels were not reached"):
+        next(steps)
+
+
+def test_kernels_that_are_not_reached_are_counted_and_the_others_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of 10,000 kernels gave one error and no kernel."""
+    path = _three_kernels(tmp_path)
+    monkeypatch.setattr(analysis, "WORK_SHARE", 0.0)
     report = collect(Request((str(path),)))
     assert [kernel.name for kernel in report.kernels] == ["ka"]
     (record,) = report.errors

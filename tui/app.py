@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
-from textual.events import Event, InputEvent, Key, MouseDown, Paste
-from textual.screen import Screen
 
 from ..inspector.base.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport
@@ -21,6 +17,7 @@ from .application import Application, Opening
 from .page_table import PAGES
 from .pages import Page, page_class
 from .screens.dialogue import Dialogue
+from .screens.leaving import Choice, LeaveScreen
 from .session import Session
 from .state import State
 from .themes import THEMES
@@ -35,10 +32,6 @@ if TYPE_CHECKING:
 
 _UPDATE_SECONDS = 0.1
 """The least time between two updates of a page while a run sends events."""
-_CONFIRM_SECONDS = 6
-"""How long a second Ctrl-C, Ctrl-Q or q leaves although something is lost."""
-_LEAVING_KEYS = frozenset({"ctrl+c", "ctrl+q", "q"})
-"""Keys after which the warning before leaving still holds; every other input ends it."""
 _LOSS_SECONDS = 10
 """How long it is shown that a run dropped recompiled kernels, or that a file was removed."""
 _LEAST_PAUSE = 0.01
@@ -61,11 +54,12 @@ class KinspectApp(Application):
         suspended: whether an editor has the terminal.
         last_kernel: the key of the kernel that a page showed last.
         exporting: the files that exports are writing now.
+        compared: the two kernels that were compared last.
     """
 
     TITLE = "kinspect"
     CSS_PATH = "kinspect.tcss"
-    ENABLE_COMMAND_PALETTE = True
+    ENABLE_COMMAND_PALETTE = False  # Textual's; `CommandList` has our commands alone
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(spec.key, f"page('{name}')", spec.title, show=False)
@@ -73,6 +67,7 @@ class KinspectApp(Application):
             if spec.key
         ),
         Binding("f1", "help", "Help"),
+        Binding("colon,ctrl+p", "commands", "All commands; a number goes to that line", show=False),
         Binding("ctrl+e", "export", "Export", show=False),
         Binding("f2", "next_theme", "Theme", show=False),
         Binding("ctrl+q,ctrl+c", "leave", "Quit", show=False, priority=True),
@@ -91,20 +86,11 @@ class KinspectApp(Application):
         self._next_page: str | None = None  # the page that replaces the first one when that closes
         self._updated_at = 0.0  # of the monotonic clock
         self._update: Timer | None = None  # the next update
-        self._warned_at = -math.inf  # of the monotonic clock: what leaving would lose was said
         self.suspended = False
         self.last_kernel: str | None = None
         self.exporting: set[Path] = set()
+        self.compared: tuple[KernelReport, KernelReport] | None = None
         self._leaves_after_export = False
-
-    async def on_event(self, event: Event) -> None:
-        """Passes an event on; input other than a key that leaves ends the warning."""
-        typed = isinstance(event, Key) and event.key not in _LEAVING_KEYS
-        is_first = isinstance(event, InputEvent | Paste) and not event.is_forwarded
-        if is_first and (typed or isinstance(event, MouseDown | Paste)):
-            self._warned_at = -math.inf
-            self._leaves_after_export = False
-        await super().on_event(event)
 
     def on_mount(self) -> None:
         """Shows the first page; the run starts once that has been painted."""
@@ -244,43 +230,38 @@ class KinspectApp(Application):
             self.action_page("profile")
 
     def action_leave(self) -> None:
-        """Leaves, unless something would be lost: then the key must be pressed once more."""
+        """Leaves; where something would be lost, asks first."""
         self.leave_or_ask()
 
     def leave_or_ask(self) -> bool:
-        """Ends the application, or says what would be lost with it.
+        """Ends the application, or asks what to do with what would be lost.
 
         Returns:
-            Whether it ends now: nothing would be lost, or this was said a moment ago. An export
-            that is being written is finished first, unless leaving is asked for once more.
+            Whether it ends now: nothing would be lost, or this is asked already.
         """
-        losses = self._losses()
-        confirmed = time.monotonic() - self._warned_at < _CONFIRM_SECONDS
-        if confirmed and self.exporting and not self._leaves_after_export:
-            self._leaves_after_export = True
-            self._warned_at = time.monotonic()
-            self.call_later(
-                partial(
-                    self.notify,
-                    "kinspect ends when the export is written: the same key once more aborts it",
-                    severity="warning",
-                    timeout=_CONFIRM_SECONDS,
-                )
-            )
-            return False
-        if not losses or confirmed:
+        ends = isinstance(self.screen, LeaveScreen) or not self._losses()
+        if ends:
             self.leave(0)
-            return True
-        self._warned_at = time.monotonic()
-        self.call_later(
-            partial(
-                self.notify,
-                f"{'; '.join(losses)}: the same key once more leaves",
-                severity="warning",
-                timeout=_CONFIRM_SECONDS,
-            )
-        )
-        return False
+        else:
+            self.call_later(self._ask_before_leaving)
+        return ends
+
+    def _ask_before_leaving(self) -> None:
+        if isinstance(self.screen, LeaveScreen):
+            return
+        save = "save to a file, then leave" if self.session.unsaved() else ""
+        if self.exporting:
+            save = "wait for the export, then leave"
+        self.push_screen(LeaveScreen(self._losses(), save), self._leave_chosen)
+
+    def _leave_chosen(self, choice: Choice | None) -> None:
+        """Does what the user chose to do with what would be lost."""
+        if choice == "discard":
+            self.leave(0)
+        elif choice == "save":
+            self._leaves_after_export = True
+            if not self.exporting:
+                self._export(reports=True)
 
     def _losses(self) -> list[str]:
         """What would be lost if the application ended now, as clauses."""
@@ -296,7 +277,7 @@ class KinspectApp(Application):
         if unsaved := len(self.session.unsaved()):
             are = "is" if unsaved == 1 else "are"
             kernels = plural(unsaved, "recompiled kernel")
-            clauses.append(f"{kernels} {are} in no file yet (ctrl+e exports)")
+            clauses.append(f"{kernels} {are} in no file yet")
         return clauses
 
     def export_ended(self, path: Path, *, written: bool) -> None:
@@ -307,7 +288,8 @@ class KinspectApp(Application):
             written: whether it was; after a failure the user is to see the message.
         """
         self.exporting.discard(path)
-        if written and self._leaves_after_export and not self.exporting:
+        saved = written and not self.exporting and not self.session.unsaved()
+        if saved and self._leaves_after_export:
             self.leave(0)
         self._leaves_after_export = self._leaves_after_export and bool(self.exporting)
 
@@ -349,7 +331,7 @@ class KinspectApp(Application):
 
     def replace_first_page(self) -> None:
         """Shows the page that waits for the first one to close."""
-        self.action_back()
+        self.action_close()
 
     def _show(self, make: Callable[[], Page]) -> None:
         """Makes a page and shows it; an exception while it is made is shown as a message."""
@@ -380,21 +362,13 @@ class KinspectApp(Application):
                 return
         self._show(lambda: page_class(name)())
 
-    def action_back(self) -> None:  # type: ignore[override]  # pages call it too
-        """Closes the page; the first page stays open.
-
-        Users press Escape to get out of something, and it must not end a run that took minutes.
-        """
+    def action_close(self) -> None:
+        """Closes the page; on the first page, leaves the application."""
         if len(self.screen_stack) > 2:
             self.pop_screen()
         elif self._next_page is not None:
             name, self._next_page = self._next_page, None
             self.switch_screen(page_class(name)())
-
-    def action_close(self) -> None:
-        """Closes the page; on the first page, leaves the application."""
-        if len(self.screen_stack) > 2 or self._next_page is not None:
-            self.action_back()
         else:
             self.action_leave()
 
@@ -436,38 +410,32 @@ class KinspectApp(Application):
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen))
 
+    def action_commands(self) -> None:
+        """Lists all commands that work now."""
+        from .screens.command_list import CommandList, commands
+
+        if not isinstance(self.screen, Dialogue):
+            listed = CommandList(tuple(commands(self, self.screen)))
+            self.push_screen(listed, listed.run)
+
     def action_export(self) -> None:
         """Asks for a file and exports the screen or the report to it."""
+        self._export()
+
+    def _export(self, *, reports: bool = False) -> None:
+        """Asks for a file; one for `reports` is suggested where those are to be kept."""
         from .export import Picture
         from .screens.export import ExportScreen
 
+        def closed(_: None) -> None:
+            self._leaves_after_export = self._leaves_after_export and bool(self.exporting)
+
         if not isinstance(self.screen, ExportScreen):
             # The picture is taken before the dialogue covers the page.
-            self.push_screen(ExportScreen(Picture.of(self)))
+            self.push_screen(ExportScreen(Picture.of(self), reports=reports), closed)
 
     def action_next_theme(self) -> None:
         """Switches to the next of kinspect's themes."""
         names = [theme.name for theme in THEMES]
         index = names.index(self.theme) + 1 if self.theme in names else 0
         self.theme = names[index % len(names)]
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The command palette's entries: the page's keys, other pages, help, export, themes."""
-        for active in screen.active_bindings.values():
-            binding = active.binding
-            if active.node is not self and active.enabled and len(binding.description) > 1:
-                yield SystemCommand(
-                    binding.description,
-                    binding.tooltip or f"this page's key {self.get_key_display(binding)}",
-                    partial(self.run_action, binding.action, active.node),
-                )
-        for name, spec in PAGES.items():
-            if spec.key:
-                go_to = partial(self.action_page, name)
-                yield SystemCommand(f"Go to {spec.title}", spec.about, go_to)
-        yield SystemCommand("Help", "What the keys of this page do", self.action_help)
-        yield SystemCommand("Export", "The screen or the report, to a file", self.action_export)
-        for theme in THEMES:
-            choose = partial(setattr, self, "theme", theme.name)
-            yield SystemCommand(f"Theme: {theme.name}", "Colours", choose)
-        yield SystemCommand("Quit", "Leave kinspect", self.action_leave)

@@ -50,6 +50,7 @@ class Application(RobustApp):
         state: the settings that outlive the session.
         last_kernel: the session's key of the kernel that was shown last.
         exporting: files that are being written.
+        compared: the two kernels that were compared last; None before.
     """
 
     opening: Opening
@@ -57,6 +58,7 @@ class Application(RobustApp):
     state: State
     last_kernel: str | None
     exporting: set[Path]
+    compared: tuple[KernelReport, KernelReport] | None
 
     @abstractmethod
     def keep_state(self) -> None:
@@ -65,10 +67,6 @@ class Application(RobustApp):
     @abstractmethod
     def action_page(self, name: str) -> None:
         """Shows the open page of that name, or a new one."""
-
-    @abstractmethod
-    def action_back(self) -> None:  # type: ignore[override]  # pages call it too
-        """Closes the page; the first page stays open."""
 
     @abstractmethod
     def open_kernel(self, key: str, *, line: int | None = None, text: str = "amdgcn") -> None:

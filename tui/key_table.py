@@ -6,10 +6,11 @@ name is the binding's id.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from textual.binding import Binding
+from textual.dom import DOMNode
 
 KEYS: Mapping[str, str] = MappingProxyType(
     {
@@ -32,7 +33,6 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "previous_part": "left_square_bracket",
         "hottest": "t",
         "follow": "w",
-        "line": "colon",
         "passes": "p",
         "jump_back": "ctrl+o,backspace",
         "search": "slash",
@@ -43,13 +43,13 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "columns": "C",
         "view": "v",
         "only": "f",
-        "group": "b",
         "sort": "s",
         "reverse": "S",
         "fold": "space,z",
         "fold_all": "Z",
         "uses": "u",
         "mark": "m",
+        "baseline": "b",
         # What is done
         "compare": "c",
         "swap": "x",
@@ -66,6 +66,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "export": "ctrl+e",
         # Everywhere
         "help": "question_mark,f1",
+        "commands": "colon,ctrl+p",
         "theme": "f2",
         "close": "q",
         "back": "escape",
@@ -103,3 +104,17 @@ def bind(
         key_display=sign,
         id=verb,
     )
+
+
+def own_bindings(node: DOMNode) -> Iterator[Binding]:
+    """Yields the bindings that this package gave a node's classes, the most derived first.
+
+    A key that a derived class has bound already is left out.
+    """
+    used_keys: set[str] = set()
+    for kind in type(node).__mro__:
+        if not kind.__module__.startswith("textual."):
+            declared = Binding.make_bindings(kind.__dict__.get("BINDINGS", ()))
+            new = [binding for binding in declared if binding.key not in used_keys]
+            used_keys.update(binding.key for binding in new)
+            yield from new

@@ -21,9 +21,11 @@ from .widgets.keys import Keys
 
 if TYPE_CHECKING:
     from .application import Application
-    from .session import Session
+    from .session import Session, SessionKernel
 
 Result = TypeVar("Result")
+Legend = tuple[tuple[str, str], ...]
+"""Marks or terms, each with its meaning."""
 
 
 def page_class(name: str) -> type[Page]:
@@ -47,15 +49,15 @@ class Page(Screen[None]):
 
     Attributes:
         NAME: the page's key in `PAGES`.
-        HELP: the help screen's introduction to the page, a few sentences.
+        LEGEND: what the page's marks and terms mean, for its help.
         PALETTE: whether the line of keys has room for the palette's.
     """
 
     NAME: ClassVar[str] = ""
-    HELP: ClassVar[str] = ""
+    LEGEND: ClassVar[Legend] = ()
     PALETTE: ClassVar[bool] = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("back", "app.back", "Back", show=False),
+        bind("back", "escape", "Close what is on top; q goes back", show=False),
         bind("close", "app.close", "Back; from the first page leave", show=False),
         bind("help", "app.help", "Help"),
     ]
@@ -85,6 +87,24 @@ class Page(Screen[None]):
         """The page's own widgets."""
         yield from ()
 
+    def legend(self) -> Legend:
+        """What the marks and terms mean that the page shows."""
+        return self.LEGEND
+
+    def go_to_line(self, line: int) -> bool:
+        """Moves the cursor of the list or text with the focus.
+
+        Args:
+            line: counted from 1.
+
+        Returns:
+            Whether there is one to move.
+        """
+        move_to = getattr(self.focused, "move_to", None)
+        if move_to is not None:
+            move_to(line - 1)
+        return move_to is not None
+
     def crumb(self) -> str:
         """The header's text after the page's title, such as the kernel's name."""
         return ""
@@ -93,6 +113,11 @@ class Page(Screen[None]):
     def kernel_key(self) -> str | None:
         """The session's key of the one kernel that the page is about; None on other pages."""
         return None
+
+    @property
+    def kernel_at_hand(self) -> SessionKernel | None:
+        """The kernel under the cursor, or that the page is about."""
+        return self.session.entries.get(self.kernel_key or "")
 
     def session_changed(self) -> None:
         """Shows the session's new state.
@@ -150,6 +175,28 @@ class Page(Screen[None]):
         from .widgets.filter_line import FilterLine
 
         self.query_one("#filter", FilterLine).ask()
+
+    def close_top(self) -> bool:
+        """Closes what lies on top of the page, such as a filter; returns whether there was any."""
+        from .widgets.filter_line import FilterLine
+
+        line = next((line for line in self.query(FilterLine) if line.value), None)
+        if line is not None:
+            line.action_drop()
+        return line is not None
+
+    def action_escape(self) -> None:
+        """Closes what lies on top of the page, never the page itself."""
+        if not self.close_top() and len(self.app.screen_stack) > 2:
+            self.notify("q goes back", timeout=2)
+
+    def action_baseline(self) -> None:
+        """Makes the kernel at hand the baseline, or no kernel if it is that already."""
+        entry = self.kernel_at_hand
+        if entry is None:
+            self.notify("the baseline is one kernel: go to it first", timeout=3)
+        else:
+            self.session.choose_baseline(entry)
 
     def on_screen_resume(self) -> None:
         """Brings a page up to date that is shown again."""

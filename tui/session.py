@@ -48,6 +48,11 @@ class SessionKernel(Struct, frozen=True):
         return f"{self.report.id}~{self.nth + 1}" if self.nth else self.report.id
 
     @property
+    def label(self) -> str:
+        """Its name with its case, for people."""
+        return f"{self.report.name} {self.case or self.report.arch or ''}".rstrip()
+
+    @property
     def path(self) -> str:
         """The file that the kernel was read or captured from, as its id names it."""
         return self.report.id.partition("::")[0]
@@ -77,6 +82,7 @@ class RunProgress(Struct):
 
     Attributes:
         expected: kernels to report; grows while scripts are captured.
+        captured: targets whose capture has ended.
         compiled: kernels that were compiled.
         done: kernels that were reported, and failures.
         running: whether the run is under way.
@@ -84,6 +90,7 @@ class RunProgress(Struct):
     """
 
     expected: int = 0
+    captured: int = 0
     compiled: int = 0
     done: int = 0
     running: bool = False
@@ -107,6 +114,7 @@ class Session(Struct):
         removed: watched files that were removed; their kernels stay, with their last figures.
         dropped: what the user changed for kernels that the present run dropped, as texts.
         profile: the open profiler's recording, joined to the kernels; None without one.
+        baseline: the kernel that others are shown against, as it was when it was chosen.
     """
 
     request: Request | None = None
@@ -122,6 +130,7 @@ class Session(Struct):
     removed: frozenset[Path] = frozenset()
     dropped: tuple[str, ...] = ()
     profile: Profile | None = None
+    baseline: SessionKernel | None = None
     _previous: dict[str, SessionKernel] = field(default_factory=dict)
     _previous_by_name: dict[tuple[str, str, str | None, str], SessionKernel] = field(
         default_factory=dict
@@ -131,7 +140,7 @@ class Session(Struct):
         """Starts a run of new targets, or of the same ones again."""
         if self.request is not None and request != self.request:
             self.entries.clear()
-            self.profile = None
+            self.profile = self.baseline = None
         self.request = request
         # Entries that an interrupted or failed run did not replace stay in `_previous`.
         fresh = {k: e for k, e in self.entries.items() if k not in self.stale and not e.tried}
@@ -150,6 +159,7 @@ class Session(Struct):
         """Adds an event of the pipeline to the session."""
         if isinstance(event, Captured):
             self.progress.expected += len(event.variants)
+            self.progress.captured += 1
             self.notes.update(dict.fromkeys(event.notes))
         elif isinstance(event, Compiled):
             self.progress.compiled += 1
@@ -164,6 +174,12 @@ class Session(Struct):
             self.notes.update(dict.fromkeys(event.profile.notes))
             self.progress.expected += len(event.profile.reports)
         self.changed()
+
+    @property
+    def total_known(self) -> bool:
+        """Whether all kernels of the run are known, as all of its targets have been captured."""
+        targets = len(self.request.targets) if self.request is not None else 0
+        return 0 < targets <= self.progress.captured
 
     def changed(self) -> None:
         """Has the views show the new state."""
@@ -228,6 +244,12 @@ class Session(Struct):
         )
         report = replace(entry.report, findings=told)
         self.entries[entry.key] = replace(entry, report=report)
+        self.changed()
+
+    def choose_baseline(self, entry: SessionKernel) -> None:
+        """Makes a kernel the baseline; if it is that already, there is none."""
+        is_baseline = self.baseline is not None and self.baseline.report is entry.report
+        self.baseline = None if is_baseline else entry
         self.changed()
 
     def before(self, entry: SessionKernel) -> SessionKernel | None:

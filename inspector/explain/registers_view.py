@@ -200,7 +200,7 @@ def _most_spills_at(kernel: KernelReport, loop: str) -> str:
     """` (fa.py:64)`: the line of the source that most of a loop's spills stem from."""
     lines = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
     places = Counter(
-        _place(op.source.in_user_code)
+        place_in_file(op.source.in_user_code)
         for op in kernel.memory_ops
         if op.loop == loop and op.line in lines and op.source is not None
     )

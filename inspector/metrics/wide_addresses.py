@@ -9,7 +9,7 @@ shows: an `int` may be negative, and `4 * index` may overflow an `unsigned`.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -64,17 +64,14 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
     pairs = [(at, inst, pair) for at, inst in accesses if (pair := _address(inst))]
     if pairs and any(_WIDE.match(inst.op.name) for inst in code):
         writers = _Writers(code)
-        block_of = {
-            index: block.index
-            for block in subject.function.blocks
-            for index in range(block.start, block.stop)
-        }
+        starts = [block.start for block in subject.function.blocks]
         for at, inst, pair in pairs:
             chain = writers.wide_chain(at, pair)
             if chain:
                 with_base.append(inst)
                 arithmetic |= chain
-                far += {block_of.get(index) for index in chain} != {block_of.get(inst.index)}
+                blocks = {bisect_right(starts, index) for index in (*chain, inst.index)}
+                far += len(blocks) > 1
     value: dict[str, Scalar] = {
         "accesses": len(with_base),
         "of": len(accesses),

@@ -7,7 +7,7 @@ object) and nothing is written.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +73,19 @@ def analyze_text(
     return analyze_program(parse_text(text, context.path, includes), context, text)
 
 
+def analyses_of_text(text: str, context: Context) -> Iterator[KernelReport]:
+    """As `analyze_text`, but each report comes as soon as its kernel is analysed and judged."""
+    program = parse_text(text, context.path, includes_beside(Path(context.path)))
+    options = context.analysis
+    if not options.judges_all:
+        yield from analyze_program(program, context, text)
+        return
+    pack = default_pack() if options.rules is None else options.rules
+    source_text = source_reader()
+    for report, price in _analysed(program, context, text, WORK_SHARE):
+        yield _judged(report, pack, source_text, price)
+
+
 def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:
     """Analyses every kernel of a code object."""
     # Only code objects need the ELF reader; importing it costs more than analysing a small text.
@@ -92,18 +105,32 @@ def analyze_program(program: Program, context: Context, text: str = "") -> list[
     Raises:
         KinspectError: it is for another target than asked for, or has no such kernel.
     """
+    reports = list(_analysed(program, context, text, ANALYSIS_SHARE))
+    prices = {report.id: price for report, price in reports if price is not None}
+    return with_findings((report for report, _ in reports), context.analysis, prices=prices)
+
+
+def _analysed(
+    program: Program, context: Context, text: str, share: float
+) -> Iterator[tuple[KernelReport, LaunchPrice | None]]:
+    """Yields each kernel's report without findings, and what work takes of its launch's time.
+
+    Args:
+        program: the code.
+        context: what is known besides.
+        text: the assembly that it was parsed from.
+        share: of the file's time, after which no further kernel is analysed.
+    """
     arch = _arch(program, context)
     machine, notes = _machine(arch)
     functions = _chosen_functions(program, context)
     binary = _stated_by_code_object(context)
     options = context.analysis
     module, ttir = _ttgir(context), _ttir(context)
-    reports = []
-    prices: dict[str, LaunchPrice] = {}
     instructions = 0
     for number, function in enumerate(functions):
-        if limits.is_spent(ANALYSIS_SHARE, number, len(functions)):
-            break
+        if limits.is_spent(share, number, len(functions)):
+            return
         facts = launch_facts(function, machine, module, context)
         instructions += len(function.instructions)
         if not options.lanes_of(context.variant) or instructions > MOST_INSTRUCTIONS:
@@ -131,6 +158,7 @@ def analyze_program(program: Program, context: Context, text: str = "") -> list[
             notes=context.notes + program.notes + notes + _disagreements(function, binary),
             asked=options.asked,
         )
+        price: LaunchPrice | None = None
         is_timed = options.time is not None and (variant is not None or options.times_code)
         if options.sample is not None or is_timed:
             # Importing the emulator takes a tenth of a second.
@@ -145,10 +173,7 @@ def analyze_program(program: Program, context: Context, text: str = "") -> list[
                 from .timing import with_time
 
                 report, price = with_time(code, report, machine, context, options.time)
-                if price is not None:
-                    prices[report.id] = price
-        reports.append(report)
-    return with_findings(reports, options, prices=prices)
+        yield report, price
 
 
 def with_findings(
@@ -173,13 +198,22 @@ def with_findings(
     for report in reports:
         if limits.is_spent(JUDGED_SHARE, len(with_said), len(reports)):
             break
-        price = (prices or {}).get(report.id)
-        said = judge(pack, report, source_text, price)
-        if not said.findings and report.time is not None and price is not None:
-            time = replace(report.time, savings=report.time.savings or price.savings())
-            report = replace(report, time=time)
-        with_said.append(replace(report, findings=said.findings, leads=said.leads))
+        with_said.append(_judged(report, pack, source_text, (prices or {}).get(report.id)))
     return with_said
+
+
+def _judged(
+    report: KernelReport,
+    pack: Pack,
+    source_text: Callable[[SourceLoc], str | None],
+    price: LaunchPrice | None,
+) -> KernelReport:
+    """A report with its findings; without any, with what the launch would take without some cost."""
+    said = judge(pack, report, source_text, price)
+    if not said.findings and report.time is not None and price is not None:
+        time = replace(report.time, savings=report.time.savings or price.savings())
+        report = replace(report, time=time)
+    return replace(report, findings=said.findings, leads=said.leads)
 
 
 @functools.cache

@@ -104,8 +104,10 @@ def _outcomes(index: int, target: Target, work: Work) -> Iterator[Transformed | 
         reports = analysis.analyze_ttgir(read_text(target.path), context)
     elif work.stored is not None:
         reports = work.stored.analyzed(read_text(target.path), context)
-    else:
-        reports = analysis.analyze_text(read_text(target.path), context)
+    else:  # the first kernel of a large file is seen long before the last
+        for number, report in enumerate(analysis.analyses_of_text(read_text(target.path), context)):
+            yield Transformed((index, number), work.transform(report))
+        return
     for number, report in enumerate(reports):
         if limits.is_spent(analysis.WORK_SHARE, number, len(reports)):
             return

@@ -1,4 +1,4 @@
-"""The shell of the terminal UI: pages, what is open, themes, the palette, odd sizes."""
+"""The shell of the terminal UI: pages, what is open, themes, commands, odd sizes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
 from kinspect.tui.page_table import PAGES
 from kinspect.tui.pages import Page, page_class
+from kinspect.tui.screens.command_list import commands
 from kinspect.tui.themes import THEMES
 from msgspec.structs import replace
 from textual.color import Color
@@ -46,7 +47,7 @@ def test_every_page_is_there_and_explains_itself() -> None:
     for name in PAGES:
         found = page_class(name)
         assert name == found.NAME
-        assert len(found.HELP.split()) > 10, f"{name} says next to nothing of itself"
+        assert found.LEGEND, f"{name} explains none of its marks"
 
 
 async def test_keys_open_pages_and_go_back(opened: Any) -> None:
@@ -59,15 +60,19 @@ async def test_keys_open_pages_and_go_back(opened: Any) -> None:
             await until(pilot, lambda name=name: name == page_of(app).NAME)
         # The profile is the first page: what lay over it is closed.
         assert len(app.screen_stack) == 2
-        await pilot.press("2", "escape")
+        await pilot.press("2", "q")
         await pilot.pause()
         assert type(app.screen) is page_class("profile")
 
 
-async def test_escape_stays_on_the_first_page_and_q_leaves(opened: Any) -> None:
+async def test_escape_leaves_no_page_and_q_does(opened: Any) -> None:
     async with opened(page="profile") as pilot:
         app = pilot.app
-        await pilot.press("2", "escape", "escape", "escape")
+        await pilot.press("2", "escape", "escape")
+        await pilot.pause()
+        assert type(app.screen) is page_class("findings")
+        assert any(toast.message == "q goes back" for toast in app._notifications)
+        await pilot.press("q", "escape")
         await pilot.pause()
         assert type(app.screen) is page_class("profile")
         assert app.return_code is None
@@ -177,27 +182,38 @@ async def test_leaving_ends_the_run() -> None:
     assert app.return_code == 0
 
 
-# --------------------------------------------------------------------------- the palette
+# --------------------------------------------------------------------------- commands
 
 
-async def test_the_palette_goes_to_a_page(opened: Any) -> None:
+@pytest.mark.parametrize("key", ["colon", "ctrl+p"])
+async def test_a_command_goes_to_a_page(opened: Any, key: str) -> None:
     async with opened(page="findings") as pilot:
-        await pilot.press("ctrl+p")
-        await pilot.press(*"go to prof")
-        await until(pilot, lambda: "Go to Profile" in text_of(pilot.app))
-        await pilot.press("enter")
+        await pilot.press(key, *"go to prof", "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, page_class("profile")))
 
 
-async def test_the_palette_offers_the_keys_of_the_page_and_all_themes(opened: Any) -> None:
-    async with opened(page="profile") as pilot:
-        offered = {command.title for command in pilot.app.get_system_commands(pilot.app.screen)}
-        assert {"Export", "Help", "Quit"} <= offered
-        assert {f"Theme: {theme.name}" for theme in THEMES} <= offered
-        assert {f"Go to {PAGES[name].title}" for name in KEYED} <= offered
-        kernels = pilot.app.screen_stack[1]
-        keys = {active.binding.description for active in kernels.active_bindings.values()}
-        assert {key for key in keys if key in ("Down", "Up", "First", "Last")} <= offered
+async def test_commands_are_the_keys_of_the_page_and_no_others(opened: Any) -> None:
+    async with opened(page="kernels") as pilot:
+        offered = {command.title for command in commands(pilot.app, pilot.app.screen)}
+        await pilot.press("slash")
+        offered |= {command.title for command in commands(pilot.app, pilot.app.screen)}
+    assert {"Export", "Help", "Quit", "Sort", "Fold or unfold all"} <= offered
+    assert {f"Theme: {theme.name}" for theme in THEMES} <= offered
+    assert {f"Go to {PAGES[name].title}" for name in KEYED} <= offered
+    assert not {title for title in offered if "word" in title or title in ("Up", "Page down")}
+
+
+@pytest.mark.parametrize("page", ["kernels", "findings"])
+async def test_a_number_goes_to_that_line_on_every_page(opened: Any, page: str) -> None:
+    async with opened(page=page) as pilot:
+        await pilot.press("colon", "3", "enter")
+        await until(pilot, lambda: pilot.app.screen.focused.cursor == 2)
+
+
+async def test_a_page_without_lines_says_so(opened: Any) -> None:
+    async with opened(page="occupancy") as pilot:
+        await pilot.press("colon", "3", "enter")
+        await until(pilot, lambda: len(pilot.app._notifications) == 1)
 
 
 # --------------------------------------------------------------------------- themes

@@ -97,8 +97,8 @@ async def test_two_are_chosen_and_compared(opened: Any, pair: Report) -> None:
         assert next(n for n, line in enumerate(lines) if " Worse " in line) < next(
             n for n, line in enumerate(lines) if " Better " in line
         )
-        # The scorecards stand side by side.
-        assert any(line.split()[-3:] == ["instructions", "13", "12"] for line in lines)
+        # The scorecards stand side by side; a mark says which side is better.
+        assert any(line.split()[-3:] == ["13", "12", "✓"] for line in lines)
         # So does the code.
         changed = next(line for line in lines if "16 - global_load_dwordx4" in line)
         assert "16 + global_load_dwordx2" in changed
@@ -330,3 +330,12 @@ async def test_a_search_goes_through_both_kernels_code(opened: Any, pair: Report
         assert pilot.app.screen is page
         await pressed(pilot, "n")  # a difference again
         assert not any("nowhere" in note.message for note in pilot.app._notifications)
+
+
+async def test_a_comparison_survives_escape_and_leaving_the_page(opened: Any, pair: Report) -> None:
+    async with opened((120, 40), "kernels", of=pair) as pilot:
+        await pressed(pilot, "3", "enter", "j", "enter")
+        shown = await pressed(pilot, "escape", "c", "escape")
+        assert "before.s → after.s" in shown, "escape closes the chooser, and no more"
+        await pressed(pilot, "q")
+        assert "before.s → after.s" in await pressed(pilot, "3")

@@ -109,18 +109,18 @@ async def test_findings_come_by_rule_the_worst_first_and_are_explained(opened: A
         assert "vector work besides floating-point arithmetic" in here(pilot)
 
 
-async def test_b_groups_by_kernel_and_by_file(opened: Any) -> None:
+async def test_v_groups_by_kernel_and_by_file(opened: Any) -> None:
     async with opened((200, 60), "findings") as pilot:
         await pressed(pilot, "n")
-        assert "by kernel" in await pressed(pilot, "b")
+        assert "by kernel" in await pressed(pilot, "v")
         assert "KI001" in here(pilot)  # the cursor stays with its finding
         heads = [line for line in rows(pilot) if not line.startswith(" ")]
         assert any("attend  gfx90a  triton_kernels.py:22" in line for line in heads)
-        assert "by file" in await pressed(pilot, "b")
+        assert "by file" in await pressed(pilot, "v")
         heads = [line for line in rows(pilot) if not line.startswith(" ")]
         assert any("/src/kernels/triton_kernels.py" in line for line in heads)
         assert "3 notes in 2 kernels" in "".join(heads)
-        assert "by rule" in await pressed(pilot, "b")
+        assert "by rule" in await pressed(pilot, "v")
 
 
 async def test_the_filter_narrows_and_escape_drops_it(opened: Any) -> None:
@@ -333,7 +333,7 @@ async def test_kernels_that_come_later_are_added_and_the_cursor_stays(
 async def test_a_tiny_terminal_does_not_break_it(opened: Any) -> None:
     async with opened((20, 5), "findings") as pilot:
         await pressed(
-            pilot, "n", "b", "slash", "x", "escape", "Z", "greater_than_sign", "less_than_sign", "G"
+            pilot, "n", "v", "slash", "x", "escape", "Z", "greater_than_sign", "less_than_sign", "G"
         )
         await pilot.resize_terminal(1, 1)
         await pressed(pilot, "n", "f", "g")

@@ -142,7 +142,7 @@ async def test_s_takes_the_next_column_for_the_heat(page_of: Open, kernel: Kerne
             seen.append(assembly(page).code.cursor)
         assert seen == wanted
         await pilot.press("s")
-        assert "▾+line" in heading(page)
+        assert "▾lines" in heading(page)
         await pilot.press("s")
         assert "▾slack" in heading(page)
         await pilot.press("s")
@@ -186,7 +186,7 @@ async def test_columns_are_chosen_in_the_menu_and_remembered(
     page_of: Open, kernel: KernelReport
 ) -> None:
     async with page_of() as (pilot, page):
-        assert "confl" in heading(page) or "vgpr" in heading(page)
+        assert "banks" in heading(page) or "vgpr" in heading(page)
         await pilot.press("C")
         assert isinstance(pilot.app.screen, ColumnsMenu)
         text = text_of(pilot.app)

@@ -11,12 +11,12 @@ from kinspect.inspector.compare.sweep.figures import figures_of
 from kinspect.inspector.compare.sweep.pareto import front
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Reported
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.screens.columns_menu import ColumnsMenu
 from kinspect.tui.screens.kernels.columns import COLUMNS, DEFAULT
 from kinspect.tui.screens.kernels.page import KernelsPage
 from kinspect.tui.screens.text_dialogues import FailureScreen
-from kinspect.tui.session import RunProgress
 from kinspect.tui.state import State
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
@@ -26,6 +26,9 @@ from tui_kernels import BROKEN, many, tuned, waves
 from tui_screens import EACH_SIZE, snapshot, text_of
 
 Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
+
+SHOWN = tuple(name for name in DEFAULT if name != "time")
+"""The columns that the kernels here have figures for: none has a time."""
 
 
 @pytest.fixture(scope="module")
@@ -165,17 +168,16 @@ async def test_it_fills_while_the_run_goes_on(opened: Make, filled: Report) -> N
     empty = replace(filled, kernels=(), errors=())
     async with opened(size=(120, 40), of=empty) as pilot:
         session = pilot.app.session
-        session.progress = RunProgress(running=True)
-        session.changed()
-        await until(pilot, lambda: text_of(pilot.app).count("capturing …") == 2)
+        session.begin(Request(("gemm.py",)))
+        await until(pilot, lambda: "capturing … 0 so far" in text_of(pilot.app))
         configs = [k for k in filled.kernels if k.variant is not None]
         variants = tuple(k.variant for k in configs if k.variant is not None)
         session.take(Captured("gemm.py", variants))
         session.take(Compiled(variants[0], 1.0, False))
-        await until(pilot, lambda: "captured 5 · compiled 1 · 0 done" in text_of(pilot.app))
+        await until(pilot, lambda: "0 of 5 done · compiled 1" in text_of(pilot.app))
         session.take(Reported((0, 0), configs[0]))
         session.take(Failed((0, 5), BROKEN))
-        await until(pilot, lambda: "1 done · 1 failed" in text_of(pilot.app))
+        await until(pilot, lambda: "1 of 5 done · compiled 1 · 1 failed" in text_of(pilot.app))
         assert labels(pilot) == ["matmul", "BM=256 8w", "BM=64 4w"]
         await go_to(pilot, "BM=64 4w")
         for number, kernel in enumerate(configs[1:3], 1):
@@ -218,12 +220,12 @@ async def test_sorting(opened: Make, filled: Report) -> None:
 async def test_sorting_goes_round(opened: Make, filled: Report) -> None:
     async with opened(of=filled) as pilot:
         seen = []
-        for _ in range(len(DEFAULT) + 2):
+        for _ in range(len(SHOWN) + 2):
             seen.append(page_of(pilot).listing.sort)
             await pilot.press("s")
-        assert seen == [*DEFAULT, "order", "name"]
-        assert page_of(pilot).listing.sort == DEFAULT[0]
-        await pilot.press(*["s"] * (len(DEFAULT) + 1))
+        assert seen == [*SHOWN, "order", "name"]
+        assert page_of(pilot).listing.sort == SHOWN[0]
+        await pilot.press(*["s"] * (len(SHOWN) + 1))
         assert [one.lower() for one in labels(pilot)] == sorted(
             one.lower() for one in labels(pilot)
         )
@@ -304,33 +306,33 @@ async def test_columns_are_chosen_and_kept(opened: Make, filled: Report) -> None
         assert "waits of the main loop that let a counter fall to 0" in text_of(pilot.app)
         await pilot.press("space", "j", "K", "G", "space", "enter")  # the last one: source
         columns = [column.name for column in page_of(pilot).listing.columns]
-        assert columns == [*DEFAULT[1:], "source"]
+        assert columns == [*SHOWN[1:], "source"]
         await pilot.press("Z", "l", "l")
         assert "gemm.py:12" in text_of(pilot.app)
         await pilot.press("ctrl+q")
-    assert State.load().columns == [*DEFAULT[1:], "source"]
+    assert State.load().columns == [*SHOWN[1:], "source"]
 
 
 async def test_columns_move_and_go_back_to_the_default(opened: Make, filled: Report) -> None:
     async with opened(of=filled) as pilot:
         await pilot.press("C", "J", "escape")
-        assert [c.name for c in page_of(pilot).listing.columns][:2] == [DEFAULT[1], DEFAULT[0]]
+        assert [c.name for c in page_of(pilot).listing.columns][:2] == [SHOWN[1], SHOWN[0]]
         await pilot.press("C", "R", "escape")
-        assert tuple(c.name for c in page_of(pilot).listing.columns) == DEFAULT
+        assert tuple(c.name for c in page_of(pilot).listing.columns) == SHOWN
         assert pilot.app.state.columns == []
 
 
 async def test_a_wide_terminal_shows_more_columns(opened: Make, filled: Report) -> None:
     async with opened(size=(200, 60), of=filled) as pilot:
         columns = [column.name for column in page_of(pilot).listing.columns]
-        assert columns[: len(DEFAULT)] == list(DEFAULT)
+        assert columns[: len(SHOWN)] == list(SHOWN)
         assert {"matrix", "limiter"} <= set(columns)
         assert "limited by" in text_of(pilot.app)
         await pilot.press("C", "escape")  # nothing was chosen: it may go by the width again
         assert pilot.app.state.columns == []
         await pilot.resize_terminal(100, 40)
         listing = page_of(pilot).listing
-        await until(pilot, lambda: tuple(column.name for column in listing.columns) == DEFAULT)
+        await until(pilot, lambda: tuple(column.name for column in listing.columns) == SHOWN)
 
 
 async def test_columns_that_do_not_fit_are_scrolled_to(opened: Make, filled: Report) -> None:
@@ -466,13 +468,11 @@ async def test_recompiling_what_was_only_read_is_refused(opened: Make, filled: R
 # --------------------------------------------------------------------------- after a save
 
 
-async def test_arrows_show_what_a_save_changed(opened: Make, filled: Report) -> None:
+async def test_marks_show_what_a_save_changed(opened: Make, filled: Report) -> None:
     configs = [k for k in filled.kernels if k.name == "matmul" and k.arch == "gfx942"]
     only = replace(filled, kernels=tuple(configs), errors=())
     async with opened(size=(120, 40), of=only) as pilot:
         session = pilot.app.session
-        from kinspect.inspector.pipeline.jobs import Request
-
         request = Request(("gemm.py",))
         session.request = request
         session.begin(request)
@@ -483,16 +483,47 @@ async def test_arrows_show_what_a_save_changed(opened: Make, filled: Report) -> 
         for number, kernel in enumerate((better, configs[1], worse)):
             session.take(Reported((0, number), kernel))
         session.end()
-        await until(pilot, lambda: "60↓" in text_of(pilot.app))
+        await until(pilot, lambda: "60✓" in text_of(pilot.app))
         text = text_of(pilot.app)
-        assert "160↑" in text
-        assert "3/8↓" in text
-        assert "250↑" not in text
-        assert "250↓" not in text
+        assert "160✗" in text
+        assert "3/8✗" in text
+        assert "250✗" not in text
+        assert "250✓" not in text
         await go_to(pilot, "BM=128 8w")
-        assert "changed: waves/SIMD 4 → 3, VGPRs 128 → 160, wg/CU 4 → 3" in text_of(pilot.app)
+        assert "changed: waves/SIMD 4 → 3 ✗, VGPRs 128 → 160 ✗, wg/CU 4 → 3 ✗" in text_of(pilot.app)
         await pilot.press("slash", *"is:changed", "enter")
         assert [one for one in labels(pilot) if "BM" in one] == ["BM=64 4w", "BM=128 8w"]
+
+
+# --------------------------------------------------------------------------- the baseline
+
+
+async def test_rows_are_shown_against_the_baseline(
+    opened: Make, filled: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(size=(120, 40), of=filled) as pilot:
+        app, page = pilot.app, page_of(pilot)
+        await pilot.press("Z", "b")
+        assert app.session.baseline is None, "a group is no kernel"
+        await go_to(pilot, "BM=128 8w")
+        await pilot.press("b")
+        await until(pilot, lambda: "± matmul BM=128, num_warps=8" in text_of(app))
+        await go_to(pilot, "BM=128 4w")
+        text = text_of(app)
+        assert "2/8    −2 ✗" in text
+        assert "250  +122 ✗" in text
+        assert "64   −64 ✓" in text
+        assert "128     =" in text
+        assert "VGPRs 128 → 250 ✗" in text
+        compared: list[str] = []
+        monkeypatch.setattr(app, "compare", lambda a, b: compared.extend((a.id, b.id)))
+        await pilot.press("c")
+        assert compared == [app.session.baseline.report.id, page.kernel_at_hand.report.id]
+        await pilot.press("escape", "escape")
+        assert app.session.baseline is not None, "it stays until b takes it back"
+        await go_to(pilot, "BM=128 8w")
+        await pilot.press("b")
+        await until(pilot, lambda: "±" not in text_of(app))
 
 
 # --------------------------------------------------------------------------- small and large

@@ -155,7 +155,7 @@ def test_a_kernel_without_a_case_is_named_by_what_tells_it_apart(report: Report)
     session.take(Reported((0, 0), one))
     entry = session.entries[one.id]
     session.add_tried(replace(one, id=f"{one.id}#8"), entry, "num_warps=8")
-    assert labels() == [("baseline", ""), ("8w", "")]
+    assert labels() == [("as launched", ""), ("8w", "")]
     session.entries = {one.id: entry}
     session.take(Reported((0, 1), replace(one, id="/src/other.s::x")))
     name = one.id.partition("::")[0].rpartition("/")[2]

@@ -14,6 +14,7 @@ from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Repor
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.export import write
 from kinspect.tui.screens.export import ExportScreen
+from kinspect.tui.screens.leaving import LeaveScreen
 from kinspect.tui.session import Session
 from msgspec.structs import replace
 from textual.widgets import Input
@@ -211,23 +212,68 @@ async def test_a_save_tells_which_recompiled_rows_it_drops(
         assert "waves_per_eu=2" in toast.message
 
 
+def recompile(app: Any) -> None:
+    entry = next(iter(app.session.entries.values()))
+    app.session.add_tried(other(entry.report, 10), entry, "waves_per_eu=2")
+
+
 @pytest.mark.parametrize("key", ["q", "ctrl+q", "ctrl+c"])
-async def test_leaving_asks_once_before_recompiled_kernels_are_lost(
+async def test_leaving_asks_before_recompiled_kernels_are_lost(
     opened: Callable[..., Any], key: str
 ) -> None:
     async with opened() as pilot:
         app = pilot.app
-        entry = next(iter(app.session.entries.values()))
-        app.session.add_tried(other(entry.report, 10), entry, "waves_per_eu=2")
+        recompile(app)
+        for stays in ("escape", "q"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert isinstance(app.screen, LeaveScreen)
+            assert "1 recompiled kernel is in no file yet" in text_of(app)
+            await pilot.press(stays)
+            await pilot.pause()
+            assert not app._exit
+            assert not isinstance(app.screen, LeaveScreen)
         await pilot.press(key)
         await pilot.pause()
-        assert app.is_running
-        assert not app._exit
-        (toast,) = app._notifications
-        assert "1 recompiled kernel is in no file yet" in toast.message
-        await pilot.press(key)
+        await pilot.press("d")
         await pilot.pause()
         assert app._exit
+
+
+async def test_ctrl_c_twice_leaves(opened: Callable[..., Any]) -> None:
+    async with opened() as pilot:
+        recompile(pilot.app)
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert pilot.app._exit
+
+
+async def test_saving_leaves_once_the_file_is_written(
+    opened: Callable[..., Any], tmp_path: Path
+) -> None:
+    async with opened() as pilot:
+        app = pilot.app
+        recompile(app)
+        for keys in (("escape",), ()):  # who closes the dialogue of the file stays
+            await pilot.press("q")
+            await pilot.pause()
+            await pilot.press("s")
+            await pilot.pause()
+            assert isinstance(app.screen, ExportScreen)
+            field = app.screen.query_one(Input)
+            assert field.value.endswith(".kinspect"), "a picture keeps no kernel"
+            field.value = str(tmp_path / "report.json")
+            await pilot.press(*keys)
+            await pilot.pause()
+        await pilot.press("enter")
+        for _ in range(1000):
+            if app._exit:
+                break
+            await pilot.pause(0.01)
+        assert app._exit
+    assert (tmp_path / "report.json").is_file()
 
 
 async def test_an_exported_recompiled_kernel_is_not_lost(
@@ -248,21 +294,6 @@ async def test_an_exported_recompiled_kernel_is_not_lost(
         assert len(app.session.unsaved()) == 1  # it took the place of the exported one
 
 
-@pytest.mark.parametrize("between", ["j", "f1", "ctrl+e"])
-async def test_another_key_ends_the_warning(opened: Callable[..., Any], between: str) -> None:
-    async with opened() as pilot:
-        app = pilot.app
-        entry = next(iter(app.session.entries.values()))
-        app.session.add_tried(other(entry.report, 10), entry, "waves_per_eu=2")
-        await pilot.press("ctrl+q", between, "ctrl+q")
-        await pilot.pause()
-        assert not app._exit
-        assert len(app._notifications) == 2
-        await pilot.press("ctrl+q")
-        await pilot.pause()
-        assert app._exit
-
-
 async def test_leaving_waits_for_the_export_that_it_warned_of(
     opened: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,11 +311,12 @@ async def test_leaving_waits_for_the_export_that_it_warned_of(
         await pilot.press("enter")
         await pilot.pause()
         await pilot.press("escape")  # the export goes on without its dialogue
-        for said in ("an export is being written: the same key", "ends when the export is written"):
-            await pilot.press("ctrl+q")
-            await pilot.pause()
-            assert not app._exit
-            assert any(said in toast.message for toast in app._notifications)
+        await pilot.press("ctrl+q")
+        await pilot.pause()
+        assert "an export is being written" in text_of(app)
+        await pilot.press("s")
+        await pilot.pause()
+        assert not app._exit
         go_on.set()
         for _ in range(1000):
             await pilot.pause(0.01)
@@ -294,7 +326,7 @@ async def test_leaving_waits_for_the_export_that_it_warned_of(
     assert [path.name for path in tmp_path.glob("*report.kinspect*")] == ["report.kinspect"]
 
 
-async def test_a_third_time_aborts_the_export(
+async def test_a_second_time_aborts_the_export(
     opened: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = threading.Event()
@@ -307,7 +339,9 @@ async def test_a_third_time_aborts_the_export(
     async with opened() as pilot:
         await pilot.press("ctrl+e")
         pilot.app.screen.query_one(Input).value = str(tmp_path / "report.json")
-        await pilot.press("enter", "ctrl+q", "ctrl+q", "ctrl+q")
+        await pilot.press("enter", "ctrl+q")
+        await pilot.pause()
+        await pilot.press("ctrl+q")
         await pilot.pause()
         assert pilot.app._exit
         assert pilot.app.exporting == {tmp_path / "report.json"}, "which is said at the end"

@@ -514,3 +514,13 @@ async def test_the_plot_draws_the_function(opened: Any, report: Report) -> None:
         assert "● 132 → 3" in rows[0]
         assert "◆ ≤ 128 → 4" in rows[0]
         assert rows[-1].rstrip().endswith("512")
+
+
+async def test_it_is_shown_against_the_baseline(opened: Any, report: Report) -> None:
+    async with opened((200, 60), "occupancy") as pilot:
+        await pilot.press("b", *["plus"] * 20)
+        await pilot.pause()
+        assert "waves/EU 8 → 2 ✗  VGPRs 40 → 200 ✗   (small gfx942)" in said(pilot)
+        await pilot.press("b")
+        await pilot.pause()
+        assert "(small gfx942)" not in said(pilot)

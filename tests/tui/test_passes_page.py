@@ -458,7 +458,7 @@ async def test_the_passes_that_changed_an_operation(
         await pilot.press("f")
         assert len(listed(pilot)) == len(dump.passes)
         assert sum("▸" in line for line in listed(pilot)) == len(events)
-        await pilot.press("f", "escape")
+        await pilot.press("f", "q")
         assert not isinstance(pilot.app.screen, PassesPage)
 
 

@@ -32,6 +32,7 @@ class ExportScreen(Dialogue[None]):
 
     Args:
         picture: the screen below the dialogue.
+        reports: whether a file of reports is suggested, not a picture.
     """
 
     DEFAULT_CSS = """
@@ -45,8 +46,9 @@ class ExportScreen(Dialogue[None]):
         Binding("shift+tab,up", "format(-1)", "Format before", priority=True),
     ]
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, *, reports: bool = False) -> None:
         super().__init__()
+        self._of_reports = reports
         self._picture = picture
         self._overwrite: Path | None = None  # an existing file that another Enter overwrites
         self._writing = False
@@ -75,6 +77,8 @@ class ExportScreen(Dialogue[None]):
         last_export = self.kinspect.state.export
         last = Path(last_export) if last_export else Path("kinspect.svg")
         suffix = last.suffix if last.suffix in FORMATS else ".svg"
+        if self._of_reports and suffix in PICTURES:
+            suffix = ".kinspect"
         page = next((s for s in reversed(self.app.screen_stack) if isinstance(s, Page)), None)
         words = [page.NAME if page is not None else "kinspect"]
         if page is not None and page.NAME == "kernel":

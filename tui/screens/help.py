@@ -1,11 +1,10 @@
-"""The help screen of a page, made from the page's HELP and its bindings."""
+"""The help screen of a page: a legend of its marks and a table of its keys."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from rich.text import Text
@@ -16,8 +15,9 @@ from textual.dom import DOMNode
 from textual.events import Resize
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Static
 
+from ..key_table import own_bindings
 from ..page_table import PAGES
 from ..pages import Page
 from .dialogue import TextDialogue, entitle
@@ -28,63 +28,53 @@ _TWO_COLUMNS = 96
 _KEYS_WIDTH = 18
 _TITLES = {
     "CodeView": "In a text",
-    "DataTable": "In a table",
+    "Table": "In a table",
     "Input": "In a field",
-    "Tree": "In a tree",
-    "OptionList": "In a list",
-    "ScrollableContainer": "Where there is more than fits",
-    "ScrollView": "Where there is more than fits",
 }
-_EVERYWHERE = frozenset({"app.help", "app.back", "app.close"})  # under "Everywhere"
+_EVERYWHERE = frozenset({"app.help", "app.close", "escape"})  # under "Everywhere"
 
 
 class KeyHelp(Struct, frozen=True):
-    """An action's keys and its description."""
+    """An action's keys and its description, or marks and their meaning."""
 
     keys: tuple[str, ...]
     description: str
 
 
 class KeyGroup(Struct, frozen=True):
-    """Keys that work in the same place."""
+    """Marks, or keys that work in the same place."""
 
     title: str
     rows: tuple[KeyHelp, ...]
 
 
 def groups_of(screen: Screen[object]) -> list[KeyGroup]:
-    """The keys of a page in groups: those of the page, of its widgets, and of every page.
+    """The marks of a page, and its keys in groups: of the page, of its widgets, of every page.
 
     Args:
         screen: the page; it has to be on the screen, so that it has its widgets.
     """
     app = screen.app
     page_name = screen.NAME if isinstance(screen, Page) else ""
-    title = PAGES[page_name].title if page_name in PAGES else "This screen"
-    page = [
-        b for b in _bindings(screen, Page if isinstance(screen, Page) else Screen) if _is_own(b)
-    ]
-    groups = [KeyGroup(f"On the page {title}" if page_name in PAGES else title, _rows(page, app))]
+    title = f"On the page {PAGES[page_name].title}" if page_name in PAGES else "This screen"
+    legend = screen.legend() if isinstance(screen, Page) else ()
+    groups = [KeyGroup("Marks", tuple(KeyHelp((mark,), meaning) for mark, meaning in legend))]
+    page = [b for b in own_bindings(screen) if b.action not in _EVERYWHERE]
+    groups.append(KeyGroup(title, _rows(page, app)))
     seen_kinds: set[type[DOMNode]] = set()
     for widget in screen.query("*").results(Widget):
         kind = type(widget)
         if widget.focusable and kind not in seen_kinds:
             seen_kinds.add(kind)
-            base = Input if isinstance(widget, Input) else Widget
-            groups.append(KeyGroup(_title(widget), _rows(_bindings(widget, base), app)))
+            groups.append(KeyGroup(_title(widget), _rows(own_bindings(widget), app)))
     everywhere = [
-        *(b for b in _bindings(screen, Screen) if b.action in _EVERYWHERE),
-        *(b for b in _bindings(app, App) if b.action != "command_palette"),
-        Binding(app.COMMAND_PALETTE_BINDING, "", "All commands"),
+        *(b for b in own_bindings(screen) if b.action in _EVERYWHERE),
+        *own_bindings(app),
         Binding("tab", "", "Next part of the page"),
         Binding("shift+tab", "", "Part before"),
     ]
     groups.append(KeyGroup("Everywhere", _rows(everywhere, app)))
     return [group for group in _merged(groups) if group.rows]
-
-
-def _is_own(binding: Binding) -> bool:
-    return binding.action not in _EVERYWHERE
 
 
 def _merged(groups: Iterable[KeyGroup]) -> list[KeyGroup]:
@@ -106,24 +96,6 @@ def _title(widget: Widget) -> str:
     return "In the " + " ".join(words).lower()
 
 
-def _bindings(node: DOMNode, base: type[DOMNode]) -> Iterator[Binding]:
-    """Yields the bindings of a node's classes down to `base`, the most derived first.
-
-    A key that a derived class has bound already is left out, and so are the bindings of Textual's
-    own input field, which are those of any text field.
-    """
-    used_keys: set[str] = set()
-    for kind in type(node).__mro__:
-        if base not in kind.__mro__ or (kind is base and kind in (Input, Widget, Screen, App)):
-            continue
-        declared = kind.__dict__.get("BINDINGS", ())
-        new = [b for b in Binding.make_bindings(declared) if b.key not in used_keys]
-        if kind.__module__.startswith("textual."):  # whose descriptions Are Capitalised Like This
-            new = [replace(b, description=b.description.capitalize(), tooltip="") for b in new]
-        used_keys.update(binding.key for binding in new)
-        yield from new
-
-
 def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[KeyHelp, ...]:
     """A row with all its keys for each action; bindings without a description are left out."""
     keys: dict[tuple[str, str], list[str]] = {}
@@ -138,18 +110,14 @@ def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[KeyHelp, ...]:
     )
 
 
-def help_text(groups: Sequence[KeyGroup], introduction: str, width: int) -> Text:
+def help_text(groups: Sequence[KeyGroup], width: int) -> Text:
     """The help as text.
 
     Args:
-        groups: the page's keys.
-        introduction: of the page; empty lines separate its paragraphs.
+        groups: the page's marks and keys.
         width: of the text, in columns.
     """
     text = Text()
-    for paragraph in re.split(r"\n\s*\n", textwrap.dedent(introduction).strip()):
-        if paragraph:
-            text.append(textwrap.fill(" ".join(paragraph.split()), min(width, 100)) + "\n\n")
     blocks = [
         _block(group, (width - 4) // 2 if width >= _TWO_COLUMNS else width) for group in groups
     ]
@@ -212,7 +180,6 @@ class HelpScreen(TextDialogue):
     def __init__(self, screen: Screen[object]) -> None:
         super().__init__()
         self._groups = groups_of(screen)
-        self._introduction = screen.HELP if isinstance(screen, Page) else ""
         page_name = screen.NAME if isinstance(screen, Page) else ""
         spec = PAGES.get(page_name)
         self._title = f"{spec.title}: {spec.about}" if spec is not None else "Help"
@@ -231,6 +198,4 @@ class HelpScreen(TextDialogue):
     def on_resize(self, event: Resize) -> None:
         """Lays out the text for the new width."""
         width = min(max(_WIDTH, event.size.width * 9 // 10), 150, event.size.width) - 5
-        self.query_one("#text", Static).update(
-            help_text(self._groups, self._introduction, max(20, width))
-        )
+        self.query_one("#text", Static).update(help_text(self._groups, max(20, width)))

@@ -52,7 +52,9 @@ class ListChooser(Dialogue[str | None]):
         Binding("up", "move(-1)", "Up", show=False, priority=True),
     ]
 
-    def __init__(self, title: str, choices: Sequence[Choice], current: str | None) -> None:
+    PLACEHOLDER: ClassVar[str] = "type to narrow the list"
+
+    def __init__(self, title: str, choices: Sequence[Choice], current: str | None = None) -> None:
         super().__init__()
         self._heading = title
         self._choices = choices
@@ -63,7 +65,7 @@ class ListChooser(Dialogue[str | None]):
         """Stacks the filter's input line and the list."""
         with Vertical() as box:
             entitle(box, self._heading)
-            yield Input(placeholder="type to narrow the list", compact=True)
+            yield Input(placeholder=self.PLACEHOLDER, compact=True)
             yield RowList()
             yield Static("Enter takes it · Esc goes back", markup=False)
 
@@ -88,11 +90,14 @@ class ListChooser(Dialogue[str | None]):
         """Moves the cursor of the list while the input line has the focus."""
         self.query_one(RowList).action_move(lines)
 
-    def _filter(self, typed: str) -> None:
-        """Lists the rows that contain all words of a filter."""
+    def matching(self, typed: str) -> list[Choice]:
+        """The rows that contain all words of a filter."""
         has_words = word_filter(typed)
-        shown = [choice for choice in self._choices if has_words(choice.searched or choice.text)]
-        self._shown = shown
+        return [choice for choice in self._choices if has_words(choice.searched or choice.text)]
+
+    def _filter(self, typed: str) -> None:
+        """Lists the rows that match what is typed."""
+        shown = self._shown = self.matching(typed)
         lines = [choice.text for choice in shown] or ["nothing has these words"]
         text = Text(lines, lambda line: shown[line].spans if line < len(shown) else ())
         keys = [choice.key for choice in shown]

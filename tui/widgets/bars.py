@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 _LEVELS = "▁▂▃▄▅▆▇"
+BETTER, WORSE = "✓", "✗"
+"""Marks of a figure that changed, so that nobody needs the colour."""
 FULL, EMPTY = _LEVELS[-1], _LEVELS[0]
 
 Piece = tuple[str, str]

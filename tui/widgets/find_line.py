@@ -53,13 +53,6 @@ class FindLine(FilterLine):
         else:
             otherwise(direction)
 
-    def drop_or(self, otherwise: Callable[[], None]) -> None:
-        """Drops the search; without one does something else."""
-        if self.value:
-            self.action_drop()
-        else:
-            otherwise()
-
     @property
     def _current(self) -> CodeView:
         views = self._views()

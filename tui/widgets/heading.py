@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 from rich.text import Text
 from textual.events import Click
 
+from ...inspector.explain.quantities import shortened
 from ..page_table import PAGES
 from .code_text import cut
 from .styles import PartedWidget
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..session import Session
 
 _WHOLE, _SHORT = 99, 3  # letters of a page's name
+_MOST_BASELINE = 28  # cells of the baseline's name
 _LEAST_WIDTH = 60  # columns of the terminal from which on the pages' digits are always there
 
 
@@ -100,7 +102,7 @@ class Heading(PartedWidget):
         return cast("Headed", self.screen)
 
     def _update(self, page: Headed) -> None:
-        text = f"{self._stale()}  {page.crumb()}  {self._progress()}"
+        text = f"{self._stale()}  {self._baseline()}  {page.crumb()}  {self._progress()}"
         if text != self._shown:
             self._shown = text
             self.refresh()
@@ -114,7 +116,10 @@ class Heading(PartedWidget):
         left = Text(no_wrap=True).append(f" {title}", current_style)
         if stale := self._stale():  # first: a long crumb is cut at its end
             left.append(f"  {stale}", self.part_style("stale"))
-        crumb, head = self._page.crumb(), left.cell_len
+        if baseline := self._baseline():
+            left.append(f"  {baseline}", other_style)
+        crumb = self._page.crumb()
+        head = left.cell_len
         if crumb:
             left.append(f"  {crumb}")
         progress = self._progress()
@@ -145,6 +150,11 @@ class Heading(PartedWidget):
         """Why the page's kernel is not one of the last run, if so."""
         key = self._page.kernel_key
         return self._page.session.stale_text(key) if key is not None else ""
+
+    def _baseline(self) -> str:
+        """The kernel that others are shown against, if there is one."""
+        baseline = self._page.session.baseline
+        return f"± {shortened(baseline.label, _MOST_BASELINE)}" if baseline is not None else ""
 
     def _progress(self) -> Text:
         """The numbers of reported, expected and failed kernels; empty without any."""

@@ -24,7 +24,7 @@ class Keys(PartedWidget):
     """Shows the keys of the page and of the focused widget; a click presses one.
 
     Args:
-        palette: whether to show the command palette's key at the right, if there is room.
+        palette: whether to show the key of the list of commands at the right, if there is room.
     """
 
     PREFIX = "keys"
@@ -75,7 +75,7 @@ class Keys(PartedWidget):
                 for n, (a, b, key) in enumerate(spots)
             ]
             text.append_text(piece)
-        palette_hint = Text.assemble((self.app.get_key_display(_PALETTE), style), " palette ")
+        palette_hint = Text.assemble((self.app.get_key_display(_PALETTE), style), " commands ")
         if self._palette and text.cell_len + palette_hint.cell_len + 1 <= width:
             text.pad_right(width - text.cell_len - palette_hint.cell_len)
             self._click_regions.append((text.cell_len, width, _PALETTE.key))
@@ -108,4 +108,4 @@ class Keys(PartedWidget):
                 return
 
 
-_PALETTE = Binding("ctrl+p", "command_palette", "Palette")
+_PALETTE = Binding("colon", "app.commands", "Commands")

@@ -77,7 +77,7 @@ class Table(Styled, can_focus=True):
         bind("last", "go(-1)", "Last row", show=False),
         bind("left", "shift(-1)", "Columns left", show=False),
         bind("right", "shift(1)", "Columns right", show=False),
-        bind("open", "open", "Open", show=False),
+        bind("open", "open", "Open"),
     ]
 
     class Moved(Message):

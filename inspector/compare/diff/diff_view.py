@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from ...explain import loop_view, time_view, view
 from ...model import LoopReport, value_of
@@ -14,6 +15,7 @@ from .results import (
     DiffReport,
     FigureChange,
     IsaDifference,
+    Judgement,
     KernelDiff,
     LoopPair,
     label_of,
@@ -34,6 +36,19 @@ MOST_LOSSES = 2
 MOST_NEUTRAL = 2
 MOST_COUNTS = 5
 MOST_LABEL = 24
+_FIGURES_OF_ROWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "instructions": ("count.instructions",),
+        "  cycles of the matrix unit": ("cycles.mfma",),
+        "scratch": SCRATCH,
+        "AGPR moves": ("count.acc_move",),
+        "waits": ("count.full_wait",),
+        "barriers": ("count.barrier",),
+        "matrix work": ("matrix.redundancy",),
+        "bound": ("bound.cycles",),
+    }
+)
+"""Row of a scorecard -> the judged figures that it shows; `bound` may say what it is per."""
 
 
 def summary(report: DiffReport) -> str:
@@ -153,6 +168,19 @@ def scorecards(pair: LoopPair) -> list[tuple[str, str, str]]:
         if name not in names:
             names.insert(names.index(previous) + 1 if previous else 0, name)
     return [(name, sides[0].get(name, "–"), sides[1].get(name, "–")) for name in names]
+
+
+def row_judgement(pair: KernelDiff, loops: LoopPair, row: str) -> Judgement:
+    """Whether a row of `scorecards` became better or worse; `neutral` where neither is known."""
+    name = "bound" if row.startswith("bound ") else row
+    figures = _FIGURES_OF_ROWS.get(name, ())
+    loop = loops.left.id if loops.left is not None else None
+    judged = {
+        change.judgement
+        for change in pair.changes
+        if change.loop == loop and change.name in figures and change.judgement != "neutral"
+    }
+    return judged.pop() if len(judged) == 1 else "neutral"
 
 
 def _scorecard(loop: LoopReport) -> dict[str, str]:

@@ -167,14 +167,14 @@ COLUMNS: Mapping[str, LineColumn] = MappingProxyType(
             ),
             LineColumn(
                 "conflicts",
-                "confl",
+                "banks",
                 "cycles that LDS bank conflicts add, one wave's access",
                 "{text} cycles of LDS bank conflicts",
                 lambda report: any(_conflicts(report)),
             ),
             LineColumn(
                 "lines",
-                "+line",
+                "lines",
                 "cache lines beyond the least for the bytes, one wave's access",
                 "{text} cache lines beyond the least",
                 lambda report: any(_lines(report)),

@@ -9,10 +9,16 @@ from itertools import zip_longest
 from textual.content import Content
 
 from ....inspector.compare.diff import diff_view
-from ....inspector.compare.diff.results import FigureChange, KernelDiff, Verdict, label_of
+from ....inspector.compare.diff.results import (
+    FigureChange,
+    Judgement,
+    KernelDiff,
+    Verdict,
+    label_of,
+)
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
-from ...widgets.bars import Piece
+from ...widgets.bars import BETTER, WORSE, Piece
 
 _DIM = "$foreground 60%"
 _COLOURS: Mapping[Verdict, str] = {
@@ -24,14 +30,20 @@ _COLOURS: Mapping[Verdict, str] = {
     "same": "$foreground",
 }
 _GROUPS = (
-    ("regression", "Worse", "$error"),
+    ("regression", f"{WORSE} Worse", "$error"),
     ("unknown", "Not known", "$warning"),
-    ("improvement", "Better", "$success"),
+    ("improvement", f"{BETTER} Better", "$success"),
     ("neutral", "Of no consequence", "$foreground 60%"),
     ("shown", "Two targets: shown, not judged", "$foreground 60%"),
 )
 """(judgement, heading, colour) of the groups of changes, the worst first."""
+_MARKS: Mapping[Judgement, tuple[str, str]] = {
+    "regression": (f" {WORSE}", "bold $error"),
+    "improvement": (f" {BETTER}", "bold $success"),
+}
+"""Judgement of a figure -> (its mark, which can be read without colour, and its style)."""
 _BRACKETS = "in brackets: per wave and ISA iteration, as executed"
+_EXECUTED = "per wave and ISA iteration"
 _GAP = 2  # cells between two columns
 _LEAST_REASON = 24  # cells that a reason needs to stand beside its figures, not below them
 
@@ -102,10 +114,8 @@ def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content
 def _sides(pair: KernelDiff) -> Iterator[Piece]:
     """A line for each of the two kernels: its name, target and place."""
     labels = short_labels(pair.left, pair.right)
-    colours = ("$error", "$success")
-    reports = (pair.left, pair.right)
-    for mark, colour, report, label in zip("AB", colours, reports, labels, strict=True):
-        yield f"{mark} ", f"bold {colour}"
+    for mark, report, label in zip("AB", (pair.left, pair.right), labels, strict=True):
+        yield f"{mark} ", "bold"
         yield f"{label}  ", "bold"
         where = view.place(report.source) or view.file_name(view.path_of(report))
         parts = (label_of(report), report.arch or "-", where)
@@ -119,7 +129,7 @@ def changes(pair: KernelDiff, width: int) -> Content:
         pair: the compared kernels.
         width: of the pane, in cells.
     """
-    parts: list[Piece] = [(f"{line}\n", _DIM) for line in _bases(pair, width)]
+    parts: list[Piece] = [(f"{line}\n", "bold") for line in _bases(pair, width)]
     for judgement, heading, colour in _GROUPS:
         group = [change for change in pair.changes if change.judgement == judgement]
         if not group:
@@ -192,34 +202,41 @@ def scorecards(pair: KernelDiff, width: int) -> Content:
         rows = [
             (name, _dash(left), _dash(right)) for name, left, right in diff_view.scorecards(loops)
         ]
-        parts.append((f"{diff_view.loop_title(loops)}\n", "bold $accent"))
+        title = f"{diff_view.loop_title(loops)}  {_EXECUTED}"
+        parts += [(f"{line}\n", "bold $accent") for line in textwrap.wrap(title, width)]
         name_width = min(max(len(name) for name, _, _ in rows), max(12, 2 * width // 5))
-        room = max(6, (width - name_width - 2 * _GAP) // 2)
+        room = max(6, (width - name_width - 3 * _GAP) // 2)
         heads = labels if max(map(len, labels)) <= room else ("A", "B")
         columns = [
             min(room, max(len(head), *(len(row[n]) for row in rows)))
             for n, head in enumerate(heads, 1)
         ]
         parts.append((" " * name_width, ""))
-        for head, size, colour in zip(heads, columns, ("$error", "$success"), strict=True):
-            parts.append((f"{'':{_GAP}}{head:>{size}}", f"bold {colour}"))
+        for head, size in zip(heads, columns, strict=True):
+            parts.append((f"{'':{_GAP}}{head:>{size}}", "bold"))
         parts.append(("\n", ""))
         for name, left, right in rows:
-            parts += _card_row(_fitted_name(name, name_width), (left, right), columns)
+            judgement = diff_view.row_judgement(pair, loops, name)
+            fitted = _fitted_name(name, name_width)
+            parts += _card_row(fitted, (left, right), columns, judgement)
         parts.append(("\n", ""))
     return Content.assemble(*parts).rstrip()
 
 
-def _card_row(name: str, cells: tuple[str, str], columns: Sequence[int]) -> Iterator[Piece]:
+def _card_row(
+    name: str, cells: tuple[str, str], columns: Sequence[int], judgement: Judgement
+) -> Iterator[Piece]:
     """A row of a scorecard; a cell that is too long wraps within its column."""
     equal = cells[0] == cells[1]
+    mark, style = _MARKS.get(judgement, ("", ""))
     yield name, _DIM if equal else "bold"
     wrapped = [textwrap.wrap(cell, size) or [""] for cell, size in zip(cells, columns, strict=True)]
     for number, (left, right) in enumerate(zip_longest(*wrapped, fillvalue="")):
         if number:
             yield " " * len(name), ""
-        yield f"{'':{_GAP}}{left:>{columns[0]}}", _DIM if equal else "$error"
-        yield f"{'':{_GAP}}{right:>{columns[1]}}\n", _DIM if equal else "$success"
+        yield f"{'':{_GAP}}{left:>{columns[0]}}", _DIM if equal else ""
+        yield f"{'':{_GAP}}{right:>{columns[1]}}", _DIM if equal else style
+        yield f"{mark if not number else ''}\n", style
 
 
 def _fitted_name(name: str, width: int) -> str:

@@ -15,6 +15,7 @@ from textual.worker import get_current_worker
 from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
+from ...widgets.bars import BETTER, WORSE
 from ...widgets.find_line import FindLine
 from .align import Aligned, instruction_tally
 from .chooser import Chooser
@@ -38,13 +39,13 @@ class ComparePage(Page):
     """
 
     NAME = "compare"
-    HELP = (
-        "Two kernels side by side: A is what there was, B what there is. Above what changed and "
-        "the hot loops' scorecards, the worst first; a ! marks what decides the verdict. Below the "
-        "hot loops' code by source line: red stands in A alone, green in B alone, ~ stands at "
-        "another place. n and N go from difference to difference, or from match to match of a "
-        "search. Registers, labels and offsets do not count as differences. Stretches "
-        "without a difference are folded."
+    LEGEND = (
+        ("A B", "what there was, what there is"),
+        (f"{BETTER} {WORSE}", "better, worse; by time where both times are known"),
+        ("!", "it decides the verdict"),
+        ("- +", "only A has the instruction, only B has it"),
+        ("~", "both have it, at another place"),
+        ("per …", "what one figure counts; registers and labels do not count as differences"),
     )
     DEFAULT_CSS = """
     ComparePage ContentSwitcher { height: 1fr; }
@@ -69,7 +70,6 @@ class ComparePage(Page):
         bind("next_part", "difference(1)", "Next difference", show=False),
         bind("previous_part", "difference(-1)", "Previous difference", show=False),
         bind("search", "search", "Search"),
-        bind("back", "escape", "Back", show=False),
         bind("view", "view", "View"),
         bind("fold_all", "fold_all", "Fold or open all", show=False),
         bind("beside_down", "figures(3)", "Figures down", show=False),
@@ -101,7 +101,9 @@ class ComparePage(Page):
                 yield FindLine(lambda: self.query_one(SideBySide).views, id="find")
 
     def on_mount(self) -> None:
-        """Compares the page's kernels, or shows the chooser."""
+        """Compares the page's kernels, or else those compared last; or shows the chooser."""
+        if self._left is None and self.kinspect.compared is not None:
+            self._left, self._right = self.kinspect.compared
         if self._left is not None and self._right is not None:
             self._start_comparison(self._left, self._right)
         else:
@@ -134,7 +136,7 @@ class ComparePage(Page):
         self._start_comparison(event.left, event.right)
 
     def _start_comparison(self, left: KernelReport, right: KernelReport) -> None:
-        self._left, self._right = left, right
+        self._left, self._right = self.kinspect.compared = left, right
         self._comparison = None
         self.query_one(ContentSwitcher).current = "result"
         self._show_message("comparing …")
@@ -206,9 +208,14 @@ class ComparePage(Page):
         """Goes to the next match of the search, without one to the next difference."""
         self.query_one(FindLine).step_or(direction, self.action_difference)
 
-    def action_escape(self) -> None:
-        """Drops the search, else leaves the page."""
-        self.query_one(FindLine).drop_or(self.kinspect.action_back)
+    def close_top(self) -> bool:
+        """Drops the search or filter; else goes back from the chooser to the comparison."""
+        if super().close_top():
+            return True
+        chose = self._choosing and self._left is not None and self._right is not None
+        if chose:
+            self.action_choose()
+        return chose
 
     def action_difference(self, direction: int) -> None:
         """Goes to the next (1) or previous (-1) difference of the code."""

@@ -16,11 +16,13 @@ from ...widgets.code import CodeView, Text
 from .align import MNEMONIC_WIDTH, Aligned, AlignedCell, AlignedRow, Sign
 
 _GUTTER = 9
-_SIGNS: Mapping[Sign, str] = MappingProxyType({"-": "removed", "+": "added", "~": "dim", " ": ""})
+_SIGNS: Mapping[Sign, str] = MappingProxyType({"-": "alone", "+": "alone", "~": "dim", " ": ""})
 
 
 class SideView(CodeView):
     """The view of one side, which reports scrolling and folding for the other to follow."""
+
+    DEFAULT_CSS = "SideView > .code--alone { color: $accent; }"
 
     class Scrolled(Message):
         """The view was scrolled."""
@@ -61,8 +63,6 @@ class SideBySide(Horizontal):
     SideBySide { height: 1fr; }
     SideBySide Vertical { width: 1fr; height: 100%; }
     SideBySide .title { height: 1; padding: 0 1; text-style: bold; background: $panel; }
-    SideBySide #title-left { color: $error; }
-    SideBySide #title-right { color: $success; }
     SideBySide #side-right { border-left: solid $panel; }
     """
 

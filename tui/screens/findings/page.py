@@ -14,6 +14,7 @@ from ....inspector.explain.view import NOTHING_FOUND, plural, spills_in_hot_loop
 from ...editor import open_editor
 from ...key_table import bind
 from ...pages import Page
+from ...session import SessionKernel
 from ...widgets.code import CodeView, Text
 from ...widgets.filter_line import FilterLine
 from ...widgets.filtered_list import RowList
@@ -22,6 +23,7 @@ from .groups import (
     GROUPINGS,
     LEAD,
     LEVELS,
+    MARKS,
     FindingGroup,
     FindingRow,
     Grouping,
@@ -48,12 +50,12 @@ class FindingsPage(Page):
     """The findings of every kernel that is open."""
 
     NAME = "findings"
-    HELP = (
-        "What the rules say of every kernel that is open, the worst first. The pane beside the "
-        "list explains the finding under the cursor: its evidence, why it matters, what to change. "
-        "Enter opens the kernel at the finding's line, e the source in your editor. "
-        "The filter takes words that all have to be in a finding's rule, kernel, target, place "
-        "or message. ○ are facts whose cure would save less than 3 % of the launch."
+    LEGEND = (
+        (MARKS["error"], "an error: wrong results, or it cannot be launched"),
+        (MARKS["warning"], "a warning: the change saves 10 % of the launch or more"),
+        (MARKS["info"], "a note: it saves 3 % or more"),
+        (MARKS[LEAD], "a fact: it would save less than 3 %"),
+        ("▸ ▾", "a group, folded or open"),
     )
     DEFAULT_CSS = """
     FindingsPage #tally { height: 1; padding: 0 1; color: $foreground 70%; }
@@ -70,10 +72,11 @@ class FindingsPage(Page):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("search", "filter", "Filter"),
-        bind("group", "by", "Group by"),
+        bind("view", "by", "Group by"),
         bind("only", "severity", "Severity"),
         bind("try", "try", "Try cures"),
         bind("edit", "edit", "Edit"),
+        bind("baseline", "baseline", "Baseline", show=False),
         bind("next", "next(1)", "Next"),
         bind("previous", "next(-1)", "Previous", show=False),
         bind("fold_all", "fold_all", "Fold or open all groups", show=False),
@@ -233,6 +236,11 @@ class FindingsPage(Page):
         """Filters the list while the user types."""
         self._filter_text = event.value.strip()
         self._show()
+
+    @property
+    def kernel_at_hand(self) -> SessionKernel | None:
+        """The kernel of the finding under the cursor."""
+        return self._row.item.entry if self._row is not None and self._row.item else None
 
     def action_by(self) -> None:
         """Groups by the next of rule, kernel and file."""

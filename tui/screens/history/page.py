@@ -47,12 +47,9 @@ class HistoryPage(Page):
     """Shows the figures of kernels over the runs that kept them."""
 
     NAME = "history"
-    HELP = (
-        "What kinspect analyze --history, kinspect lint --history and kinspect bench kept. Choose "
-        "a kernel on the left; the plot shows one figure of it over the runs, a line for each "
-        "target and case; the table below lists the runs, the newest first, with the commit or "
-        "label they were kept under. Enter on a run shows all of its kernels. Nothing is changed "
-        "here."
+    LEGEND = (
+        ("● ○ …", "a target and case: its line in the plot, its column in the table"),
+        ("runs", "newest first, by commit or label; analyze --history and bench keep them"),
     )
     DEFAULT_CSS = """
     HistoryPage ContentSwitcher { height: 1fr; }

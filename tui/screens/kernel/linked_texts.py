@@ -167,7 +167,7 @@ class LinkedTexts:
         if error is not None:
             self._note = f"{error.stage}: {error.message}; {error.hint}"
         elif self._path is not None or self._page.session.progress.running:
-            self._note = "not analysed yet"
+            self._note = "being analysed …  the text can be read and searched meanwhile"
         else:
             self._note = f"there is no kernel {self._key}"
         self.refresh_card()

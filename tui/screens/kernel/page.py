@@ -14,7 +14,7 @@ from textual.widgets import Input
 from ....inspector.explain.code.line_figures import COLUMNS, DEFAULT
 from ...editor import open_editor
 from ...key_table import bind
-from ...pages import Page
+from ...pages import Legend, Page
 from ...session import SessionKernel
 from ...widgets.find import place, step
 from ..text_dialogues import ExplainScreen
@@ -49,39 +49,19 @@ class KernelPage(Page):
     NAME = "kernel"
     PALETTE = False  # its room is taken by keys of this page
     AUTO_FOCUS: ClassVar[str | None] = ""  # the panes choose it, not Textual
-    HELP = (
-        "The kernel's Python source, TTGIR and assembly. Moving in one moves the others to what "
-        "stems from the same source line, and marks it. v shows the LLVM IR in place of a text.\n"
-        "Left of the assembly stand the loops (│ for each level, hot ones in colour), and how many "
-        "memory operations may be outstanding after each line, by wait counter; then a bar in the "
-        "colour of the instruction's class. ✗ ▲ • are findings: error, warning, note; ↓ ↑ are "
-        "spills to scratch memory and reloads of them.\n"
-        "Columns of figures stand beside all three texts where the kernel has some; C chooses "
-        "which, and their order. In the source and the TTGIR they are sums over the instructions "
-        "that stem from the line. Under pred% stands what part of the "
-        "stalls the timing model sees there, and what they wait for, beside stall%, which was "
-        "measured. Above the texts stand the launch's time by that model, what it goes to, the "
-        "worst finding with its fix, and the next one. Where the code needs the room, columns "
-        "that are empty on the screen go, then the last ones. One column, ▾, is the heat: t walks "
-        "its lines, the hottest first (what an iteration of hot loops executes goes before the "
-        "rest), s and S take the next column and the one before, and the strip beside the "
-        "scrollbar shows where the heat is (█ from half of the hottest line on, ▌ from a tenth); a "
-        "click there goes to it. Under slack stands by how many instructions each wait comes after "
-        "the youngest operation that it waits for: few hide little of its latency. Under "
-        "vgpr stand the live VGPRs after each line, and a curve of the registers that these need, "
-        "up to what is allocated; ┊ are the most for each occupancy. Lines in colour keep it from "
-        "the next one.\n"
-        "w follows: from a spill to its reloads, from a wait to each load or store that it waits "
-        "for, from an instruction to those that read its value; again to the next, and back. u "
-        "marks where a register of the line is written and read, again for the next register. n "
-        "and N step through matches of a search and marked registers, without any through the "
-        "findings. p shows which of the compiler's passes made, changed or removed the TTGIR's "
-        "operation, or those of the line of the source, and how. Enter explains the line, T tries "
-        "the cures of its findings (away from one, of all), r compiles the kernel with other "
-        "options.\n"
-        "⋯ stands where debug directives, metadata or the prologue are folded away; space opens."
+    LEGEND = (
+        ("✗ ▲ •", "a finding: error, warning, note"),
+        ("↓ ↑", "a spill to scratch, a reload"),
+        ("│", "a loop, one for each level; hot ones in colour"),
+        ("vm lg …", "memory operations that may be in flight after the line, by counter"),
+        ("▎", "the class of the instruction, by its colour"),
+        ("⋯", "lines folded away"),
+        ("▾", "at a column's head: it says which lines are hot"),
+        ("█ ▌", "at the edge: the hottest lines, warm ones; a click goes there"),
+        ("┊", "beside VGPRs: the most that each occupancy leaves"),
     )
     BINDINGS: ClassVar[list[BindingType]] = [
+        bind("open", "explain", "Explain"),
         Binding("tab", "pane(1)", "Pane"),
         Binding("shift+tab", "pane(-1)", "Pane before", show=False),
         bind("next", "match(1)", "Next"),
@@ -96,16 +76,14 @@ class KernelPage(Page):
         bind("passes", "passes", "Passes"),
         bind("search", "search", "Search"),
         bind("try", "try", "Try cures"),
-        bind("open", "explain", "Explain", show=False),
         bind("columns", "columns", "Columns"),
+        bind("baseline", "baseline", "Baseline"),
         bind("recompile", "recompile", "Recompile", show=False),
-        bind("line", "line", "Go to a line", show=False),
         bind("jump_back", "jump_back", "Back to before the jump", show=False),
         bind("view", "llir", "LLVM IR in place of this text", show=False),
         bind("only", "single_pane", "One pane", show=False),
         bind("copy", "copy", "Copy", show=False),
         bind("edit", "edit", "Editor", show=False),
-        bind("back", "leave", "Back", show=False),
     ]
 
     DEFAULT_CSS = """
@@ -147,6 +125,12 @@ class KernelPage(Page):
     def of_file(cls, path: Path) -> KernelPage:
         """A page for a file that may not be analysed yet; it will show the file's first kernel."""
         return cls("", path=path)
+
+    def legend(self) -> Legend:
+        """The marks, and the columns that the kernel has."""
+        report = self.texts.report
+        present = (c for c in COLUMNS.values() if report is not None and c.present(report))
+        return (*self.LEGEND, *((column.title, column.about) for column in present))
 
     def content(self) -> ComposeResult:
         """The panes, the score card, a line for messages."""
@@ -190,7 +174,7 @@ class KernelPage(Page):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Takes what was typed at the prompt."""
-        self.prompt.submit(event.input.value)
+        self.prompt.submit()
 
     def action_pane(self, by: int) -> None:
         """Moves the focus to the next pane."""
@@ -358,14 +342,16 @@ class KernelPage(Page):
         """Asks for words to look for in this text."""
         self.prompt.ask_words()
 
-    def action_line(self) -> None:
-        """Asks for a line to go to."""
-        self.prompt.ask_line()
+    def go_to_line(self, line: int) -> bool:
+        """Jumps to a line of this text, from which the way back is kept."""
+        pane = self.panes.current
+        if not pane.is_missing:
+            self.marks.jump(pane, max(0, line - 1))
+        return not pane.is_missing
 
-    def action_leave(self) -> None:
-        """Closes the prompt, else clears the selection, else the marks, else leaves the page."""
-        if not (self.prompt.cancel() or self.marks.clear()):
-            self.kinspect.action_back()
+    def close_top(self) -> bool:
+        """Closes the prompt, else clears the selection, else the marks."""
+        return self.prompt.cancel() or self.marks.clear()
 
     def action_explain(self) -> None:
         """Opens a window: the line's costs, findings and instruction, all of head and card."""

@@ -1,4 +1,4 @@
-"""The prompt of the kernel page, which asks for words to look for or for a line to go to."""
+"""The prompt of the kernel page, which asks for words to look for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class Prompt:
         self._panes = panes
         self._marks = marks
         self._cursor = 0  # the cursor's line when the prompt was opened
-        self._searches = False  # whether it asks for words, not for a line
 
     @property
     def _is_open(self) -> bool:
@@ -30,49 +29,34 @@ class Prompt:
 
     def ask_words(self) -> None:
         """Asks for words to look for in this text."""
-        if self._open("search", searches=True):
-            # Prepare the index before the first letter is typed.
-            self._page.call_after_refresh(self._marks.index, self._panes.current)
-
-    def ask_line(self) -> None:
-        """Asks for a line to go to."""
-        self._open("line", searches=False)
-
-    def _open(self, placeholder: str, *, searches: bool) -> bool:
-        """Opens the prompt; returns False if the pane has no text to ask about."""
         if self._panes.current.is_missing:
-            return False
-        self._searches = searches
+            return
         self._cursor = self._panes.current.code.cursor
         field = self._panes.prompt
-        field.placeholder = placeholder
+        field.placeholder = "search"
         self._panes.show_prompt(True)
         field.value = ""
         field.focus()
-        return True
+        # Prepare the index before the first letter is typed.
+        self._page.call_after_refresh(self._marks.index, self._panes.current)
 
     def changed(self, typed: str) -> None:
         """Shows the first match while the words are typed."""
-        if self._is_open and self._searches:
+        if self._is_open:
             pane = self._panes.current
             self._marks.land(pane, self._marks.search(pane, typed, self._cursor))
 
-    def submit(self, typed: str) -> None:
-        """Closes the prompt and stays at the match, or goes to the line typed."""
+    def submit(self) -> None:
+        """Closes the prompt and stays at the match."""
         pane = self._panes.current
         self._close()
-        if self._searches:
-            matches = self._marks.occurrences
-            if matches is None:
-                return
-            count = len(matches.lines)
-            position = place(matches.lines, pane.code.cursor) if count else "in no line"
-            self._marks.remember(pane, self._cursor)
-            self._panes.show_message(f"{matches.what}: {position}   n next, N previous")
-        elif typed.strip().isdecimal():
-            self._marks.jump(pane, max(0, int(typed) - 1))
-        else:
-            self._panes.show_message(f"{typed!r} is no line number", bad=True)
+        matches = self._marks.occurrences
+        if matches is None:
+            return
+        count = len(matches.lines)
+        position = place(matches.lines, pane.code.cursor) if count else "in no line"
+        self._marks.remember(pane, self._cursor)
+        self._panes.show_message(f"{matches.what}: {position}   n next, N previous")
 
     def cancel(self) -> bool:
         """Closes the prompt and goes back to where it was opened; returns whether it was open."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -52,17 +52,25 @@ class KernelColumn(Struct, frozen=True):
     draw: Callable[[SessionKernel], tuple[Piece, ...]] | None = None
     right: bool = True
 
-    def head(self, bars: int, *, is_empty: bool = False) -> ColumnHead:
-        """The column for the table, with one cell kept free for the arrow of a change.
+    @property
+    def has_numbers(self) -> bool:
+        """Whether what differs from another kernel's figure can be told as a number."""
+        return self.right and self.draw is None
+
+    def head(self, bars: int, deltas: int = 1, *, known: bool = True) -> ColumnHead:
+        """The column for the table.
 
         Args:
             bars: cells of a bar.
-            is_empty: whether no kernel has a figure: it is as wide as its title then.
+            deltas: cells of what differs from the baseline or the run before.
+            known: whether any row has the figure; a column of dashes is as wide as its title.
         """
+        if not known:
+            return ColumnHead(self.name, self.title, len(self.title), self.right)
         width = self.width + (bars if self.bar_maximum is not None else 0)
-        width = min(width, len(self.title)) if is_empty else width
-        title = self.title + " " * (self.right and len(self.title) <= width)
-        return ColumnHead(self.name, title, width + 1, self.right)
+        extra = deltas if self.has_numbers else 1
+        title = self.title + " " * (self.right and len(self.title) <= width and extra)
+        return ColumnHead(self.name, title, width + extra, self.right)
 
 
 def number(value: MetricValue) -> int | float | None:
@@ -137,11 +145,8 @@ def _error_if_any(value: Value) -> str:
 
 def _width_style(value: Value) -> str:
     """The style of an access's width: half the widest or more is fine."""
-    if not isinstance(value, int | float):
-        return ""
-    if value >= _WIDEST_ACCESS:
-        return "good"
-    return "bar" if value >= _WIDEST_ACCESS / 2 else "warning"
+    narrow = isinstance(value, int | float) and value < _WIDEST_ACCESS / 2
+    return "warning" if narrow else ""
 
 
 @functools.cache
@@ -189,6 +194,15 @@ COLUMNS: Mapping[str, KernelColumn] = {
             draw=counts,
         ),
         KernelColumn(
+            "time",
+            "time µs",
+            "time of a launch by the timing model, µs",
+            8,
+            _of_kernel("time.us"),
+            -1,
+            form=lambda us: f"{us:.3g}" if us < 1000 else f"{us:,.0f}",
+        ),
+        KernelColumn(
             "occ",
             "waves/SIMD",
             "resident waves per SIMD, of the most that it can hold",
@@ -211,9 +225,9 @@ COLUMNS: Mapping[str, KernelColumn] = {
         ),
         KernelColumn(
             "waits",
-            "full w.",
+            "full waits",
             "waits of the main loop that let a counter fall to 0, per iteration",
-            6,
+            9,
             _metric("count.full_wait"),
             -1,
         ),
@@ -250,9 +264,9 @@ COLUMNS: Mapping[str, KernelColumn] = {
         ),
         KernelColumn(
             "share",
-            "mat %",
+            "MFMA %",
             "matrix instructions of all in the main loop, per cent",
-            5,
+            6,
             _metric("matrix.share"),
             1,
             form=lambda ratio: f"{ratio * 100:.0f}%",
@@ -272,7 +286,7 @@ COLUMNS: Mapping[str, KernelColumn] = {
             bar_maximum=lambda entry: _WIDEST_ACCESS,
         ),
         KernelColumn(
-            "barriers", "barr.", "barriers per iteration", 5, _metric("count.barrier"), -1
+            "barriers", "barriers", "barriers per iteration", 8, _metric("count.barrier"), -1
         ),
         KernelColumn("agpr", "AGPRs", "accumulation VGPRs per lane", 6, _of_kernel("agpr_count")),
         KernelColumn("sgpr", "SGPRs", "SGPRs per wave", 6, _of_kernel("sgpr_count"), -1),
@@ -317,13 +331,17 @@ COLUMNS: Mapping[str, KernelColumn] = {
             form=kib,
             range_form=_whole_kib,
         ),
-        KernelColumn("insns", "instr.", "instructions", 6, _of_kernel("instruction_count"), -1),
-        KernelColumn("grid", "wgs", "workgroups of the launch", 7, _of_kernel("grid.workgroups")),
+        KernelColumn(
+            "insns", "instructions", "instructions", 12, _of_kernel("instruction_count"), -1
+        ),
+        KernelColumn(
+            "grid", "workgroups", "workgroups of the launch", 10, _of_kernel("grid.workgroups")
+        ),
         KernelColumn(
             "launches",
-            "launch.",
+            "launches",
             "launches seen while the script ran",
-            7,
+            8,
             lambda entry: entry.report.variant.launches if entry.report.variant else None,
         ),
         KernelColumn(
@@ -339,7 +357,7 @@ COLUMNS: Mapping[str, KernelColumn] = {
         ),
     )
 }
-DEFAULT = ("findings", "occ", "vec", "waits", "vgpr", "lds", "spill", "arch")
+DEFAULT = ("findings", "time", "occ", "vec", "waits", "vgpr", "lds", "spill", "arch")
 _EXTRA = ("matrix", "cycles", "lvec", "valu", "limiter", "barriers", "agpr", "code", "source")
 """Columns that are added, in this order, where there is room and the user chose none."""
 _ROOMY = 48
@@ -360,23 +378,28 @@ ALIASES: Mapping[str, str] = {
 }
 
 
-def chosen(names: Sequence[str], width: int, bars: int) -> tuple[KernelColumn, ...]:
+def chosen(
+    names: Sequence[str], width: int, bars: int, known: Container[str]
+) -> tuple[KernelColumn, ...]:
     """The columns that were chosen by name, ignoring unknown names, or else those that fit well.
 
     Args:
         names: the names chosen.
         width: of the table, in cells.
         bars: cells of a bar.
+        known: the columns in which a row has a figure.
     """
     columns = tuple(COLUMNS[name] for name in dict.fromkeys(names) if name in COLUMNS)
-    return columns or tuple(COLUMNS[name] for name in fitting(width, bars))
+    return columns or tuple(COLUMNS[name] for name in fitting(width, bars, known))
 
 
-def fitting(width: int, bars: int) -> tuple[str, ...]:
+def fitting(width: int, bars: int, known: Container[str]) -> tuple[str, ...]:
     """Names of the columns for a table `width` cells wide where the user chose none."""
-    names = list(DEFAULT)
+    names = [name for name in DEFAULT if name in known]
     free_cells = width - _ROOMY - sum(COLUMNS[name].head(bars).width + 1 for name in names)
     for name in _EXTRA:
+        if name not in known:
+            continue
         free_cells -= COLUMNS[name].head(bars).width + 1
         if free_cells < 0:
             break

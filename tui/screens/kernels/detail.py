@@ -12,7 +12,8 @@ from ...session import SessionKernel
 from ...widgets.styles import PartedWidget
 from ...widgets.wrapping import broken
 from .columns import COLUMNS, UNKNOWN, KernelColumn, Value
-from .leaves import Leaf
+from .leaves import Leaf, figures
+from .row_cells import change_mark
 from .tree import Node
 
 _LABELS = {"error": "error", "warning": "warn ", "info": "note "}
@@ -37,15 +38,19 @@ class Detail(PartedWidget):
         super().__init__()
         self._node: Node | None = None
         self._stars: frozenset[str] = frozenset()
+        self._baseline: SessionKernel | None = None
 
-    def show(self, node: Node | None, stars: frozenset[str]) -> None:
+    def show(
+        self, node: Node | None, stars: frozenset[str], baseline: SessionKernel | None
+    ) -> None:
         """Shows the details of a row.
 
         Args:
             node: the row; None: the strip is empty.
             stars: keys of the kernels on a Pareto front.
+            baseline: the kernel to show others against.
         """
-        self._node, self._stars = node, stars
+        self._node, self._stars, self._baseline = node, stars, baseline
         self.refresh()
 
     def render(self) -> Text:
@@ -98,7 +103,7 @@ class Detail(PartedWidget):
         occupancy = "   ".join(occupancy_view.occupancy_lines(report))
         lines = [
             self._text(*title),
-            *([self._changes(leaf)] if leaf.changed else []),
+            self._changes(leaf),
             self._text(("dim", view.configuration(report))),
             Text(occupancy),
             *self._findings(report),
@@ -106,17 +111,20 @@ class Detail(PartedWidget):
         return [line for line in lines if line.plain]
 
     def _changes(self, leaf: Leaf) -> Text:
-        """The figures that differ from the previous run's."""
+        """The figures that differ from the baseline's, or else from the previous run's."""
+        title, former = "changed: ", leaf.former if leaf.before is not None else leaf.values
+        if self._baseline is not None:
+            title, former = f"± {self._baseline.label}: ", figures(self._baseline)
         changes = []
         for name, column in COLUMNS.items():
-            value, former = leaf.values[name], leaf.former.get(name)
-            if value != former and name != "findings":
-                changes.append(
-                    f"{column.title} {_figure(column, former)} → {_figure(column, value)}"
-                )
-        if leaf.values["findings"] != leaf.former.get("findings"):
+            value, before = leaf.values[name], former.get(name)
+            if value != before and name != "findings":
+                mark, _ = change_mark(column, value, before)
+                figure = f"{_figure(column, before)} → {_figure(column, value)}"
+                changes.append(f"{column.title} {figure} {mark}")
+        if leaf.values["findings"] != former.get("findings"):
             changes.append("findings")
-        return self._text(("name", "changed: "), ("", ", ".join(changes)))
+        return self._text(("name", title), ("", ", ".join(changes))) if changes else Text()
 
     def _findings(self, report: KernelReport) -> list[Text]:
         if not report.findings:

@@ -8,10 +8,10 @@ from ....inspector.model import KernelReport
 from ...session import Session
 from ...state import State
 from ...widgets.table_rows import ColumnHead, TableRow
-from .columns import COLUMNS, KernelColumn, chosen
+from .columns import COLUMNS, KernelColumn, Value, chosen, fitting
 from .filter import FilterError, KernelSets, LeafTest, parse
-from .leaves import Leaf, Leaves
-from .row_cells import row_of
+from .leaves import Leaf, Leaves, figures
+from .row_cells import DELTA_CELLS, row_of
 from .tree import Node, filtered_nodes, flat, is_descending, ordered, tree
 
 _FIRST_SORT = "findings"
@@ -33,6 +33,8 @@ class Listing:
         shown: the number of leaves that pass the filter.
         kernels: the number of outermost rows that hold a kernel, not failures alone.
         columns: the table's columns after the first.
+        default_columns: names of those that are shown where the user chooses none.
+        baseline: column -> the baseline's figure; None without a baseline.
         marked: keys of marked kernels, in the order in which they were marked.
         stars: keys of configurations on a Pareto front.
         filter_text: the filter as typed.
@@ -55,6 +57,9 @@ class Listing:
         self.shown = 0
         self.kernels = 0
         self.columns: tuple[KernelColumn, ...] = ()
+        self.default_columns: tuple[str, ...] = ()
+        self.baseline: dict[str, Value] | None = None
+        self._known: frozenset[str] = frozenset(COLUMNS)  # columns in which a row has a figure
         self.marked: dict[str, None] = {}
         self.stars: frozenset[str] = frozenset()
         self.filter_text = ""
@@ -68,13 +73,16 @@ class Listing:
             width: of the table, in cells.
             bars: width of a bar, in cells.
         """
-        self.columns = chosen(self._state.columns, width, bars)
         if self._revision != session.revision:
             self._revision = session.revision
             self.leaves = self._leaves.of(session)
+            self._known = _known(self.leaves)
+            self.baseline = figures(session.baseline) if session.baseline is not None else None
             self.tuned = list(_tuned(self.leaves))
             self._all_roots, self._sorted_by = tree(self.leaves), None
             self._kernel_count = sum(node.has_kernel for node in self._all_roots)
+        self.columns = chosen(self._state.columns, width, bars, self._known)
+        self.default_columns = fitting(width, bars, self._known)
         column_name, reverse = self.sort, self._state.reverse
         if self._sorted_by != (column_name, reverse):
             self._sorted_by = column_name, reverse
@@ -173,15 +181,15 @@ class Listing:
 
     def heads(self, bars: int) -> tuple[ColumnHead, ...]:
         """The titles of the columns; `bars` is the width of a bar in cells."""
-        leaves = [leaf for root in self.roots for leaf in root.leaves()]
-        filled = {
-            column.name
+        columns = (
+            column.head(bars, self._deltas, known=column.name in self._known)
             for column in self.columns
-            if column.draw is not None
-            or any(leaf.values.get(column.name) is not None for leaf in leaves)
-        }
-        heads = (column.head(bars, is_empty=column.name not in filled) for column in self.columns)
-        return (ColumnHead("name", "  kernel", 0), *heads)
+        )
+        return (ColumnHead("name", "  kernel", 0), *columns)
+
+    @property
+    def _deltas(self) -> int:
+        return 1 if self.baseline is None else DELTA_CELLS
 
     def row(self, number: int, bars: int) -> TableRow:
         """The cells of a visible row; `bars` is the width of a bar in cells."""
@@ -190,10 +198,18 @@ class Listing:
             node,
             self.columns,
             bars,
+            baseline=self.baseline,
             is_open=self.is_open(node),
             marked=self.marked,
             stars=self.stars,
         )
+
+
+def _known(leaves: list[Leaf]) -> frozenset[str]:
+    """The columns in which a kernel has a figure; all, where there is no kernel yet."""
+    kernels = [leaf.values for leaf in leaves if leaf.entry is not None]
+    names = (name for values in kernels for name, value in values.items() if value is not None)
+    return frozenset(names if kernels else COLUMNS)
 
 
 def _tuned(leaves: list[Leaf]) -> Iterator[tuple[str, KernelReport]]:

@@ -15,14 +15,15 @@ from textual.widgets import Input
 
 from ....inspector.model import KernelReport
 from ...key_table import bind
-from ...pages import Page
+from ...pages import Legend, Page
 from ...session import SessionKernel
+from ...widgets.bars import BETTER, WORSE
 from ...widgets.filter_line import FilterLine
 from ...widgets.table import Table
 from ...widgets.table_rows import TableRow
 from ..columns_menu import ColumnsMenu
 from ..text_dialogues import FailureScreen
-from .columns import COLUMNS, fitting
+from .columns import COLUMNS
 from .detail import Detail
 from .listing import Listing, on_fronts
 from .status import Status, first_stage
@@ -30,7 +31,7 @@ from .tree import Node
 
 WIDE = 110
 """Columns of the terminal from which on bars have twice the cells."""
-_FILTER_HINT = "words, sev:error, vgpr>128, occ<=2, arch:gfx95, is:failed, -word"
+_FILTER_HINT = "spills>0 arch:gfx95   also words, sev:error, is:failed, -word"
 _REBUILD_PAUSE = 4.0
 """The least time between two rebuilds during a run, as a multiple of what the last one took."""
 
@@ -39,15 +40,17 @@ class KernelsPage(Page):
     """Every kernel with its figures."""
 
     NAME = "kernels"
-    HELP = (
-        "Every kernel that was captured, compiled or read, with its figures; failures are rows"
-        " too. Configurations and targets of a kernel are folded under it, and a folded row shows"
-        " the best and the worst of each figure. A star marks configurations on the Pareto front:"
-        " no other one is at least as good in every figure and better in one.\n\n"
-        "The filter takes words of names, files, targets, configurations and rules, and"
-        " conditions: vgpr>128  occ<=2  lds>32K  BLOCK_M=64  sev:error  arch:gfx95  is:failed "
-        " is:front  is:changed  is:marked; a minus before any of them turns it round. After a file"
-        " was saved (--watch) arrows show which figures rose or fell."
+    LEGEND = (
+        ("▸ ▾", "a group, folded or open; its figures go from the best to the worst"),
+        ("★", "no other configuration is as good in all figures and better in one"),
+        ("● ○", "marked; some of the folded rows are"),
+        (f"{BETTER} {WORSE} ~", "after a figure: better, worse, different"),
+        ("✗ NAME", "it failed; enter shows all of it"),
+        ("a word", "filter: it is in a name, file, target, case or rule"),
+        ("vgpr>128", "filter: a figure, a constexpr, an option or a metric; lds>32K"),
+        ("arch:gfx95", "filter: also name: file: case: rule: sev:error"),
+        ("is:failed", "filter: also is:front is:changed is:marked"),
+        ("-word", "filter: what does not match"),
     )
     DEFAULT_CSS = """
     KernelsPage .hidden { display: none; }
@@ -58,6 +61,7 @@ class KernelsPage(Page):
         bind("reverse", "reverse", "Reverse the order", show=False),
         bind("columns", "columns", "Columns"),
         bind("mark", "mark", "Mark"),
+        bind("baseline", "baseline", "Baseline"),
         bind("compare", "compare", "Compare"),
         bind("recompile", "recompile", "Recompile"),
         bind("fold", "fold", "Fold or unfold", show=False),
@@ -65,7 +69,6 @@ class KernelsPage(Page):
         bind("next", "next(1)", "Next with errors, warnings or a failure", show=False),
         bind("previous", "next(-1)", "Previous one", show=False),
         bind("copy", "copy", "Copy the kernel's id", show=False),
-        bind("back", "escape", "Clear the filter, or back", show=False),
     ]
 
     def __init__(self) -> None:
@@ -84,6 +87,10 @@ class KernelsPage(Page):
         if self._listing is None:
             self._listing = Listing(self.kinspect.state)
         return self._listing
+
+    def legend(self) -> Legend:
+        """The marks, the terms of a filter and the columns that are shown."""
+        return (*self.LEGEND, *((column.title, column.about) for column in self.listing.columns))
 
     def content(self) -> ComposeResult:
         """Stacks heading, state of the run, table, details, filter and keys."""
@@ -166,6 +173,8 @@ class KernelsPage(Page):
 
     @property
     def _bar_cells(self) -> int:
+        if self.session.baseline is not None:
+            return 0  # what differs from the baseline takes their place
         return 8 if self.size.width >= WIDE else 4
 
     def _row(self, index: int) -> TableRow:
@@ -184,7 +193,7 @@ class KernelsPage(Page):
     def _show_status(self) -> None:
         """Shows the state of the run and the details of the row under the cursor."""
         self.query_one(Status).refresh()
-        self.query_one(Detail).show(self._node(), self.listing.stars)
+        self.query_one(Detail).show(self._node(), self.listing.stars, self.session.baseline)
 
     def _node(self) -> Node | None:
         """The row under the cursor; None in an empty table."""
@@ -267,13 +276,6 @@ class KernelsPage(Page):
         self.listing.filter_text = event.value.strip()
         self.rebuild()
 
-    def action_escape(self) -> None:
-        """Clears the filter; without one, closes the page."""
-        if self.listing.filter_text:
-            self.query_one(FilterLine).action_drop()
-        else:
-            self.kinspect.action_back()
-
     def action_sort(self) -> None:
         """Sorts by the next of: name, the columns shown, the run's order."""
         self.listing.sort_by_next()
@@ -297,17 +299,18 @@ class KernelsPage(Page):
 
         shown = [column.name for column in self.listing.columns]
         titles = {name: (column.title, column.about) for name, column in COLUMNS.items()}
-        menu = ColumnsMenu(titles, shown, fitting(self.size.width, self._bar_cells))
+        menu = ColumnsMenu(titles, shown, self.listing.default_columns)
         self.app.push_screen(menu, show_columns)
 
-    def _entry(self) -> SessionKernel | None:
+    @property
+    def kernel_at_hand(self) -> SessionKernel | None:
         """The kernel under the cursor; None on a group or failure."""
         node = self._node()
         return node.leaf.entry if node is not None and node.leaf is not None else None
 
     def action_mark(self) -> None:
         """Marks or unmarks the kernel under the cursor."""
-        entry, marked = self._entry(), self.listing.marked
+        entry, marked = self.kernel_at_hand, self.listing.marked
         if entry is None:
             self.notify("a mark goes to one kernel: unfold the row with space", timeout=3)
             return
@@ -319,10 +322,13 @@ class KernelsPage(Page):
         self.query_one(Table).action_move(1)
 
     def action_compare(self) -> None:
-        """Compares the two marked kernels, or a single marked one with that under the cursor."""
-        entries = self.session.entries
+        """Compares the two marked kernels, or a marked one or the baseline with the row's."""
+        entries, baseline = self.session.entries, self.session.baseline
         keys = [key for key in self.listing.marked if key in entries]
-        entry = self._entry()
+        entry = self.kernel_at_hand
+        if not keys and baseline is not None and entry is not None:
+            self.kinspect.compare(baseline.report, entry.report)
+            return
         if len(keys) == 1 and entry is not None and entry.key not in keys:
             keys.append(entry.key)
         if len(keys) != 2:
@@ -333,14 +339,14 @@ class KernelsPage(Page):
 
     def action_copy(self) -> None:
         """Copies the id of the kernel under the cursor."""
-        entry = self._entry()
+        entry = self.kernel_at_hand
         if entry is not None:
             self.app.copy_to_clipboard(entry.report.id)
             self.notify("copied", timeout=2)
 
     def action_recompile(self) -> None:
         """Opens the form that compiles the kernel with changed settings."""
-        entry = self._entry()
+        entry = self.kernel_at_hand
         if entry is None:
             self.notify("recompiling goes by one kernel: unfold the row with space", timeout=3)
             return

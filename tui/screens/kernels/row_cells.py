@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from ....inspector.explain.view import file_name
 from ....inspector.model import ErrorRecord
 from ...session import SessionKernel
-from ...widgets.bars import Piece, bar
+from ...widgets.bars import BETTER, WORSE, Piece, bar
 from ...widgets.table_rows import TableRow
 from .columns import UNKNOWN, KernelColumn, Value
 from .leaves import Leaf
 from .tree import Node
 
+DELTA_CELLS = 8
+"""Cells of what differs from the baseline, with its mark."""
 _OLD, _REMOVED = "old", "removed"
 """Before the label of a kernel that the last run should have replaced, or whose file is gone."""
 
@@ -22,6 +24,7 @@ def row_of(
     columns: Sequence[KernelColumn],
     bar_cells: int,
     *,
+    baseline: Mapping[str, Value] | None,
     is_open: bool,
     marked: Container[str],
     stars: Container[str],
@@ -32,6 +35,7 @@ def row_of(
         node: the row.
         columns: of the table, without the first.
         bar_cells: width of a bar.
+        baseline: column -> the baseline's figure; None without a baseline.
         is_open: whether the rows under it are visible.
         marked: keys of the kernels that the user marked.
         stars: keys of the kernels on a Pareto front.
@@ -40,14 +44,14 @@ def row_of(
     if leaf is None:
         name = _group_name(node, is_open, marked, stars)
         is_stale = all(member.stale or member.removed for member in node.leaves())
-        return TableRow(name, _group_figures(node, columns), faded=is_stale)
+        deltas = 1 if baseline is None else DELTA_CELLS
+        return TableRow(name, _group_figures(node, columns, deltas), faded=is_stale)
     name = _leaf_name(node, leaf, marked, stars)
     if leaf.error is not None:
         return TableRow(name, message=_message(leaf.error))
     assert leaf.entry is not None
-    return TableRow(
-        name, _figures(leaf, leaf.entry, columns, bar_cells), faded=leaf.stale or bool(leaf.removed)
-    )
+    cells = _figures(leaf, leaf.entry, columns, bar_cells, baseline)
+    return TableRow(name, cells, faded=leaf.stale or bool(leaf.removed))
 
 
 def _leaf_name(
@@ -101,57 +105,58 @@ def _note(node: Node) -> tuple[Piece, ...]:
 
 
 def _figures(
-    leaf: Leaf, entry: SessionKernel, columns: Sequence[KernelColumn], bar_cells: int
+    leaf: Leaf,
+    entry: SessionKernel,
+    columns: Sequence[KernelColumn],
+    bar_cells: int,
+    baseline: Mapping[str, Value] | None,
 ) -> tuple[tuple[Piece, ...], ...]:
-    """The cells of a kernel's figures."""
+    """The cells of a kernel's figures, with what differs from the baseline or the run before."""
+    cells = []
+    for column in columns:
+        value = leaf.values.get(column.name)
+        change = (" ", "")
+        if baseline is not None and column.has_numbers:
+            change = _delta(column, value, baseline.get(column.name))
+        elif baseline is None and leaf.before is not None:
+            change = change_mark(column, value, leaf.former.get(column.name))
+        cells.append(_cell(column, entry, value, bar_cells, change))
+    return tuple(cells)
+
+
+def _group_figures(
+    node: Node, columns: Sequence[KernelColumn], deltas: int
+) -> tuple[tuple[Piece, ...], ...]:
+    """The cells of a group's best and worst figures."""
+    kernels = [(leaf, leaf.entry) for leaf in node.leaves() if leaf.entry is not None]
+    entries = [entry for _, entry in kernels]
     return tuple(
-        _cell(
-            column,
-            entry,
-            leaf.values.get(column.name),
-            leaf.former.get(column.name),
-            bars=bar_cells,
-            comparable=leaf.before is not None,
+        (
+            *_span_cell(column, entries, [leaf.values.get(column.name) for leaf, _ in kernels]),
+            (" " * (deltas if column.has_numbers else 1), ""),
         )
         for column in columns
     )
 
 
-def _group_figures(node: Node, columns: Sequence[KernelColumn]) -> tuple[tuple[Piece, ...], ...]:
-    """The cells of a group's best and worst figures."""
-    kernels = [(leaf, leaf.entry) for leaf in node.leaves() if leaf.entry is not None]
-    entries = [entry for _, entry in kernels]
-    return tuple(
-        _span_cell(column, entries, [leaf.values.get(column.name) for leaf, _ in kernels])
-        for column in columns
-    )
-
-
 def _cell(
-    column: KernelColumn,
-    entry: SessionKernel,
-    value: Value,
-    former: Value,
-    *,
-    bars: int,
-    comparable: bool,
+    column: KernelColumn, entry: SessionKernel, value: Value, bars: int, change: Piece
 ) -> tuple[Piece, ...]:
     """A cell of a kernel's row."""
-    arrow = _arrow(column, value, former) if comparable else (" ", "")
     if column.draw is not None:
-        return (*column.draw(entry), arrow)
+        return (*column.draw(entry), change)
     if isinstance(value, str):
-        return ((value, column.style(value)), arrow)
+        return ((value, column.style(value)), change)
     if value is None:
-        return ((UNKNOWN, "dim"), arrow)
+        return ((UNKNOWN, "dim"), change)
     text, style = column.form(value), column.style(value)
     if column.bar_maximum is None:
-        return ((text, style), arrow)
+        return ((text, style), change)
     maximum = column.bar_maximum(entry)
     share = value / maximum if maximum else None
     of_maximum = f"/{maximum:g}" if column.shows_maximum and maximum else ""
     figure = f"{text}{of_maximum}".rjust(column.width)
-    return (*bar(share, bars, style or "bar"), (figure, style), arrow)
+    return (*bar(share, bars, style or "bar"), (figure, style), change)
 
 
 def _span_cell(
@@ -160,34 +165,46 @@ def _span_cell(
     """A cell of a folded row: the best and the worst figure of its kernels."""
     present = [value for value in values if value is not None]
     if not present:
-        return ((UNKNOWN, "dim"), (" ", ""))
+        return ((UNKNOWN, "dim"),)
     if column.draw is not None:
         worst = max(entries, key=lambda entry: _as_number(column.read(entry)))
-        return (*column.draw(worst), (" ", ""))
+        return column.draw(worst)
     texts = [value for value in present if isinstance(value, str)]
     if texts:
         distinct = dict.fromkeys(texts)
         text = texts[0] if len(distinct) == 1 else f"{len(distinct)} kinds"
-        return ((text, "dim"), (" ", ""))
+        return ((text, "dim"),)
     numbers = [value for value in present if not isinstance(value, str)]
     low, high = min(numbers), max(numbers)
     best_figure, worst_figure = (high, low) if column.better > 0 else (low, high)
     form = column.range_form or column.form
     first, last = form(best_figure), form(worst_figure)
     style = column.style(worst_figure)
-    return ((first if first == last else f"{first}–{last}", style), (" ", ""))
+    return ((first if first == last else f"{first}–{last}", style),)
 
 
-def _arrow(column: KernelColumn, value: Value, former: Value) -> Piece:
-    """The change of a figure since the previous run: up, down, or `~` if it is no number."""
+def change_mark(column: KernelColumn, value: Value, former: Value) -> Piece:
+    """The mark of a figure that changed: better, worse, or `~` where neither can be said."""
     if value == former:
         return (" ", "")
-    if isinstance(value, str) or isinstance(former, str) or value is None or former is None:
+    comparable = isinstance(value, int | float) and isinstance(former, int | float)
+    if not comparable or column.better == 0:
         return ("~", "other")
-    up = value > former
-    good = column.better > 0 if up else column.better < 0
-    style = "other" if column.better == 0 else "better" if good else "worse"
-    return ("↑" if up else "↓", style)
+    assert isinstance(value, int | float)
+    assert isinstance(former, int | float)
+    is_better = (value > former) == (column.better > 0)
+    return (BETTER, "better") if is_better else (WORSE, "worse")
+
+
+def _delta(column: KernelColumn, value: Value, baseline: Value) -> Piece:
+    """What a figure has more or less than the baseline's, with the mark of the change."""
+    if not isinstance(value, int | float) or not isinstance(baseline, int | float):
+        return (" " * DELTA_CELLS, "")
+    if value == baseline:
+        return ("=  ".rjust(DELTA_CELLS), "dim")
+    mark, style = change_mark(column, value, baseline)
+    sign = "+" if value > baseline else "−"
+    return (f"{sign}{column.form(abs(value - baseline))} {mark}".rjust(DELTA_CELLS), style)
 
 
 def _as_number(value: Value) -> float:

@@ -30,7 +30,7 @@ class Status(PartedWidget):
     PREFIX = "status"
     DEFAULT_CSS = """
     Status { height: 1; padding: 0 1; color: $foreground 70%; }
-    Status > .status--bar { color: $success; }
+    Status > .status--bar { color: $primary; }
     Status > .status--track { color: $foreground 25%; }
     Status > .status--bad { color: $error; text-style: bold; }
     Status > .status--filter { color: $accent; }
@@ -61,13 +61,15 @@ class Status(PartedWidget):
             share = min(1.0, progress.done / progress.expected)
             for cells, name in bar(share, min(_MAX_BAR_CELLS, max(4, width // 8))):
                 line.append(cells, self.part_style(name))
-            line.append(f" captured {progress.expected:,} · compiled {progress.compiled:,}")
-        elif progress.compiled:
-            line.append(f"{stage} … · compiled {progress.compiled:,}")
-        else:
-            line.append(f"{stage} …")
+            line.append(" ")
         reported = max(0, progress.done - len(self._session.errors))
-        line.append(f"{' · ' if line else ''}{reported:,} done")
+        if self._session.total_known:
+            line.append(f"{reported:,} of {progress.expected:,} done")
+        else:
+            so_far = max(progress.expected, progress.compiled, reported)
+            line.append(f"{stage} … {so_far:,} so far · {reported:,} done")
+        if progress.compiled:
+            line.append(f" · compiled {progress.compiled:,}")
         self._add_failed(line)
         return line
 

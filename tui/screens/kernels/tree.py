@@ -11,7 +11,7 @@ from ....inspector.explain.view import file_name
 from ....inspector.model import ErrorRecord
 from ...session import SessionKernel
 from .columns import COLUMNS
-from .leaves import Leaf
+from .leaves import Leaf, short_case
 
 _Rank = tuple[int, float, str]
 
@@ -114,15 +114,19 @@ def _children(key: str, members: Sequence[Leaf]) -> list[Node]:
         note = file_name(leaf.entry.path) if several_files and leaf.entry is not None else ""
         return Node(leaf.key, label, depth, leaf, note=note if note != label else "")
 
+    unnamed = [leaf for leaf in members if leaf.entry is not None and not leaf.case]
+    settings = dict.fromkeys(name for leaf in unnamed for name in _settings(leaf))
+    differing = [name for name in settings if len({_setting(leaf, name) for leaf in unnamed}) > 1]
     has_recompiled = any(leaf.entry is not None and leaf.entry.tried for leaf in members)
 
     def label_of(leaf: Leaf) -> str:
-        """The case; without one, what a recompiled kernel is compared with, or the file."""
+        """The case; without one the settings that tell the members apart, or the file."""
         if leaf.case or leaf.entry is None:
             return leaf.case or "unnamed case"
         if has_recompiled:
-            return "baseline"
-        return file_name(leaf.entry.path) if several_files else "unnamed case"
+            return "as launched"
+        own = short_case(", ".join(f"{name}={_setting(leaf, name)}" for name in differing))
+        return own or (file_name(leaf.entry.path) if several_files else "unnamed case")
 
     if len(by_arch) == 1:
         return [node(leaf, label_of(leaf), 1) for leaf in members]
@@ -134,6 +138,18 @@ def _children(key: str, members: Sequence[Leaf]) -> list[Node]:
         below = [node(leaf, label_of(leaf), 2) for leaf in arch_leaves]
         nodes.append(_group(f"{key}@{arch}", arch, 1, children=below))
     return nodes
+
+
+def _settings(leaf: Leaf) -> dict[str, object]:
+    """The types of arguments, constexprs and options that a kernel was compiled with."""
+    variant = leaf.entry.report.variant if leaf.entry is not None else None
+    if variant is None:
+        return {}
+    return {**variant.signature, **variant.constexprs, **variant.options}
+
+
+def _setting(leaf: Leaf, name: str) -> str:
+    return str(_settings(leaf).get(name, "-"))
 
 
 def filtered_nodes(nodes: Iterable[Node], test: Callable[[Leaf], bool]) -> list[Node]:

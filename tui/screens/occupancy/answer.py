@@ -14,8 +14,9 @@ from ....inspector.explain.occupancy_view import occupancy_words
 from ....inspector.explain.view import plural
 from ....inspector.metrics.capacity import capacity, registers_needed, round_up
 from ....inspector.metrics.occupancy import Level, Occupancy, metrics
-from ....inspector.model import KernelReport, Metric
-from ...widgets.bars import Piece
+from ....inspector.model import KernelReport, Metric, number_of
+from ...session import SessionKernel
+from ...widgets.bars import BETTER, WORSE, Piece
 from .fields import Query
 
 DIM = "$foreground 60%"
@@ -39,8 +40,10 @@ class AnswerLine(Struct, frozen=True):
     style: str = ""
 
 
-def answer_lines(query: Query, answer: Occupancy) -> list[AnswerLine]:
-    """Both occupancies, their reasons, and what would raise them."""
+def answer_lines(
+    query: Query, answer: Occupancy, baseline: SessionKernel | None = None
+) -> list[AnswerLine]:
+    """Both occupancies, their reasons, what differs from a baseline, and what would raise them."""
     sentences = occupancy_words(_as_report(query))
     unfit = answer.cannot_launch is not None
     limits = (
@@ -57,10 +60,32 @@ def answer_lines(query: Query, answer: Occupancy) -> list[AnswerLine]:
     ]
     step = sentences.step or _why_no_step(query, answer)
     if step:
-        lines.append(AnswerLine("next", step, "$success"))
+        lines.append(AnswerLine("next", step, "$primary"))
+    if baseline is not None:
+        lines.append(_against(baseline, query, answer))
     if answer.note and answer.waves_per_eu is not None:
         lines.append(AnswerLine("note", answer.note, DIM))
     return lines
+
+
+def _against(baseline: SessionKernel, query: Query, answer: Occupancy) -> AnswerLine:
+    """What differs from the baseline, each figure with a mark for better or worse."""
+    demand = query.demand
+    vgprs = registers_needed(query.machine, demand.vgprs or 0, demand.agprs)
+    figures = (
+        # name, metric, figure here, whether more is better
+        ("waves/EU", "occupancy.waves_per_eu", answer.waves_per_eu, True),
+        ("VGPRs", "vgpr_count", vgprs, False),
+        ("SGPRs", "sgpr_count", demand.sgprs, False),
+        ("LDS", "lds_bytes", demand.lds_bytes, False),
+    )
+    parts = []
+    for name, metric, here, more_is_better in figures:
+        there = number_of(baseline.report.metrics, metric)
+        if here is not None and there is not None and here != there:
+            mark = BETTER if (here > there) == more_is_better else WORSE
+            parts.append(f"{name} {there:,g} → {here:,g} {mark}")
+    return AnswerLine("± base", f"{'  '.join(parts) or 'the same'}   ({baseline.label})")
 
 
 def _compiler_sentence(answer: Occupancy, why_different: str) -> str:

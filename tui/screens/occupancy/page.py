@@ -18,6 +18,8 @@ from ....inspector.metrics.occupancy import Occupancy
 from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
+from ...session import SessionKernel
+from ...widgets.bars import BETTER, WORSE
 from ...widgets.step_plot import StepFunction, StepPlot
 from ..kernel_chooser import kernel_chooser, worst_kernel
 from .answer import DIM, answer_lines, level_table, why_two
@@ -33,7 +35,7 @@ from .fields import (
     step_of,
 )
 
-_KEYS = frozenset("+-=[]TRoq?/")
+_KEYS = frozenset("+-=[]TRoq?/:")
 """Characters that no figure and no target's name contains: in a field, too, they are keys."""
 _TALL, _NARROW = 34, 100  # least rows for tall plots; columns below which the layout is narrow
 
@@ -64,17 +66,12 @@ class OccupancyPage(Page):
     """
 
     NAME = "occupancy"
-    HELP = (
-        "How many waves a SIMD holds at a time, what limits them, and what would help. The fields "
-        "begin with the kernel's figures. Enter goes to the VGPRs and Tab to the first field: type "
-        "others and everything is worked out anew; Escape leaves the fields, and digits are pages "
-        "again. + and − change the field, the VGPRs outside of all, by what the hardware hands out "
-        "at a time, [ and ] go to the next better or worse step of VGPRs or LDS, T takes the next "
-        "step that helps, R goes back to the kernel. “alone” is how many waves each resource "
-        "would leave room for if nothing else were limited. In the plots ● is what is typed, ◆ "
-        "the next step, ◇ one that needs less of another resource too; a click types the figure "
-        "under the mouse. Below stands which buffer of the kernel has which bytes of LDS, and "
-        "between which lines."
+    LEGEND = (
+        ("●", "the figures in the fields; a click in a plot sets one"),
+        ("◆ ◇", "the next step; one that needs less of another resource too"),
+        ("alone", "waves that fit if only this resource were limited"),
+        (f"{BETTER} {WORSE}", "better, worse than the baseline"),
+        ("letters", "keys of the page, in the fields too, where no figure has them"),
     )
     DEFAULT_CSS = """
     OccupancyPage > VerticalScroll { height: 1fr; scrollbar-size: 1 1; }
@@ -111,6 +108,7 @@ class OccupancyPage(Page):
         bind("try", "take", "Try next"),
         bind("reset", "reset", "Reset"),
         bind("another", "choose", "Kernel"),
+        bind("baseline", "baseline", "Baseline"),
         bind("code", "open", "Its code", show=False),
     ]
 
@@ -120,6 +118,7 @@ class OccupancyPage(Page):
         self._kernel: KernelReport | None = None
         self._typed_query: Query | None = None
         self._answer: Occupancy | None = None
+        self._baseline: SessionKernel | None = None  # that the answer is shown against
         self._plots: tuple[StepFunction, StepFunction] | None = None
         self._values: dict[str, str] = fields_of(None)
         self._is_filled = False
@@ -176,6 +175,8 @@ class OccupancyPage(Page):
         entry = self.session.entries.get(self._key or "")
         kernel = entry.report if entry is not None else None
         if self._is_filled and kernel is self._kernel:
+            if self._baseline is not self.session.baseline:
+                self._recompute()
             return
         typed = self._is_filled and self._values != fields_of(self._kernel)
         same_kernel = (
@@ -279,7 +280,8 @@ class OccupancyPage(Page):
     def _show_answer(self, query: Query, answer: Occupancy) -> None:
         """Shows the sentences and the table of levels; the curves follow after the next refresh."""
         parts: list[tuple[str, str]] = []
-        for line in answer_lines(query, answer):
+        self._baseline = self.session.baseline
+        for line in answer_lines(query, answer, self._baseline):
             parts += [(f"{line.label:<9} ", DIM), (f"{line.text}\n", line.style)]
         self.query_one("#answer", Static).update(Content.assemble(*parts), layout=False)
         table = level_table(query, answer)

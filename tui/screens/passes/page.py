@@ -46,19 +46,11 @@ class PassesPage(Page):
     """
 
     NAME = "passes"
-    HELP = (
-        "The compiler's passes over one kernel, in order: ● changed the module (lines added and "
-        "removed; debug locations and value names do not count). Under convert_layout stands how "
-        "many of these operations there are before and after a pass that changes their number. "
-        "The line above shows the "
-        "module's size before each pass, on a logarithmic scale. Enter or → goes to the diff that "
-        "the pass made, and there Enter shows a line in full, with the one in whose place it came; "
-        "m marks a pass, so that the diff spans from there to the cursor; "
-        "v shows the whole module; a chooses another kernel. / filters the passes, in the diff it "
-        "searches, and n and N go from match to match, else from change to change.\n"
-        "From a line of a kernel's code, p lists the passes that made, changed or removed the "
-        "line's operations (▸), and opens the diff where they did (▸ at its edge); f lists those "
-        "that changed anything, again all."
+    LEGEND = (
+        ("●", "the pass changed the module: lines added and removed"),
+        ("▸", "the pass or the lines that changed what is followed"),
+        ("3→7", "how many convert_layout there were before and after the pass"),
+        ("▂▅▇", "the module's size before each pass, logarithmic"),
     )
     DEFAULT_CSS = """
     PassesPage > #about { height: 1; padding: 0 1; color: $foreground 70%; text-wrap: nowrap;
@@ -83,7 +75,6 @@ class PassesPage(Page):
         bind("next_part", "changed(1)", "Change"),
         bind("mark", "mark", "Mark"),
         bind("search", "search", "Search"),
-        bind("back", "escape", "Back", show=False),
         bind("another", "choose", "Kernel"),
         bind("view", "module", "Module", show=False),
         bind("next", "match(1)", "Next"),
@@ -360,10 +351,6 @@ class PassesPage(Page):
     def action_match(self, direction: int) -> None:
         """Goes to the next match in the diff, without a search to the next change."""
         self.query_one(FindLine).step_or(direction, self.action_changed)
-
-    def action_escape(self) -> None:
-        """Drops the search, else leaves the page."""
-        self.query_one(FindLine).drop_or(self.kinspect.action_back)
 
     def on_input_changed(self) -> None:
         """Filters while the user types."""

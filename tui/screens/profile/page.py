@@ -35,22 +35,12 @@ class ProfilePage(Page):
 
     NAME = "profile"
     PALETTE = False
-    HELP = """
-    What a device measured beside what the compiler's output says: one kernel a row, most time
-    first. Below the table stands what is known of the kernel under the cursor: how it was
-    launched, which analysed kernel it is and why, where it stalls with what static analysis says
-    of the same place, measured figures with their formulas, counters.
-
-    Before a name: ≡ its code object is that of an analysed kernel, ≈ one analysed kernel agrees in
-    all that was recorded, ? several do and none is chosen, · none does. Enter opens the analysed
-    kernel at the line that stalls most.
-
-    v goes on to the dispatches of the kernel, all kernels under the roofline, and the recording:
-    its passes, errors and notes; then, or at escape, back to the details.
-
-    Figures are over dispatches that are neither warm-up nor left out; nothing here is estimated.
-    What an autotuner tried and did not keep is hidden until f shows it, under its kernel.
-    """
+    LEGEND = (
+        ("≡", "the code object of an analysed kernel"),
+        ("≈", "one analysed kernel agrees in all that was recorded"),
+        ("?", "several analysed kernels agree"),
+        ("·", "no analysed kernel agrees"),
+    )
     DEFAULT_CSS = """
     ProfilePage #nothing { height: 1fr; padding: 1 2; }
     ProfilePage #recording { height: 2; background: $surface; }
@@ -70,7 +60,6 @@ class ProfilePage(Page):
         bind("beside_up", "scroll_detail(-3)", "Detail up", show=False),
         Binding("tab", "other", "To the lower half, and back", show=False),
         bind("copy", "copy", "Copy the kernel's name", show=False),
-        bind("back", "escape", "Back", show=False),
     ]
 
     def __init__(self) -> None:
@@ -355,11 +344,11 @@ class ProfilePage(Page):
             self.app.copy_to_clipboard(row.name)
             self.app.notify("copied", timeout=1)
 
-    def action_escape(self) -> None:
-        """Clears the filter; without one, closes the view, then the page."""
-        if self._filter_text:
-            self.query_one(FilterLine).action_drop()
-        elif self._has_measurements and self.query_one(Lower).view != DETAIL:
+    def close_top(self) -> bool:
+        """Clears the filter; without one, closes the view."""
+        if super().close_top():
+            return True
+        has_view = self._has_measurements and self.query_one(Lower).view != DETAIL
+        if has_view:
             self._show_view(DETAIL)
-        else:
-            self.kinspect.action_back()
+        return has_view
