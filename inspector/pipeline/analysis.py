@@ -208,7 +208,7 @@ def _judged(
     source_text: Callable[[SourceLoc], str | None],
     price: LaunchPrice | None,
 ) -> KernelReport:
-    """A report with its findings; without any, with what the launch would take without some cost."""
+    """A report with its findings; where there are none, with what some costs take of its launch."""
     said = judge(pack, report, source_text, price)
     if not said.findings and report.time is not None and price is not None:
         time = replace(report.time, savings=report.time.savings or price.savings())
