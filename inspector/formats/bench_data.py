@@ -13,6 +13,7 @@ from ..base.version import VERSION
 from ..bench.suite.case_files import UserCase, write_tune_gemm
 from ..bench.suite.case_keys import as_gemm
 from ..bench.suite.results import Bench, Summary, Timed, geometric_mean, ratio
+from ..report.json_write import plain
 
 SCHEMA_VERSION = 1
 COLUMNS = (
@@ -44,7 +45,6 @@ _RULE, _LINE = "=" * 32, "-" * 32
 
 def write_json(bench: Bench, stream: TextIO) -> None:
     """Writes everything as JSON; what is unknown is null. Rates are at the mean time."""
-    gpu = bench.gpu
     data = {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "kinspect", "version": VERSION},
@@ -52,15 +52,7 @@ def write_json(bench: Bench, stream: TextIO) -> None:
         "file": bench.path,
         "date": bench.date,
         "mode": bench.mode,
-        "device": None
-        if gpu is None
-        else {
-            "name": gpu.name,
-            "arch": gpu.arch,
-            "backend": gpu.backend,
-            "compute_units": gpu.compute_units,
-            "memory_bytes": gpu.memory_bytes,
-        },
+        "device": bench.gpu,
         "versions": dict(bench.versions),
         "geometric_mean": {
             "best_us": bench.best_us(),
@@ -86,38 +78,23 @@ def write_csv(bench: Bench, stream: TextIO) -> None:
 def _case(case: Timed) -> dict[str, Any]:
     """Returns a case as JSON values."""
     summary = case.summary
+    fields = plain(case)
+    others = {
+        other.name: {
+            **_figures(other.summary),
+            "times": ratio(case, other.name),
+            "note": other.note,
+        }
+        for other in case.others
+    }
+    del fields["others"]
     return {
-        "number": case.number,
-        "name": case.name,
-        "status": case.status,
-        "message": case.message,
-        "case": dict(case.case),
-        "oracle": case.oracle,
-        "times_us": list(case.times),
+        "times_us": fields.pop("times"),
+        **fields,
         **_figures(summary),
-        "flop": case.flop,
-        "bytes": case.bytes,
         "tflops": case.tflops(summary.mean) if summary is not None else None,
         "gib_per_s": case.gib_per_s(summary.mean) if summary is not None else None,
-        "config": dict(case.config),
-        "tune": dict(case.tune) if case.tune is not None else None,
-        "compare": {
-            competitor.name: {
-                **_figures(competitor.summary),
-                "times": ratio(case, competitor.name),
-                "note": competitor.note,
-            }
-            for competitor in case.others
-        },
-        "clocks": dict(case.clocks),
-        "before": None
-        if case.before is None
-        else {"mean_us": case.before.mean_us, "date": case.before.date},
-        "published": [
-            {"us": f.us, "tflops": f.tflops, "label": f.label, "source": f.source}
-            for f in case.published
-        ],
-        "notes": list(case.notes),
+        "compare": others,
     }
 
 
