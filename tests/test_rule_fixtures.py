@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,13 +93,14 @@ def kernels(request: pytest.FixtureRequest) -> Mapping[str, KernelReport]:
     }
     entries = [entry for rule, entry in LISTED.items() if rule in rules]
     names = {name for entry in entries for name in (*entry.fail, *entry.keep)}
-    wanted: dict[tuple[Path, str | None], dict[str | None, str]] = {}
+    wanted: dict[str | None, dict[Path, dict[str | None, str]]] = {}
     for name in sorted(names):
         fixture = Fixture.of(name)
-        wanted.setdefault((fixture.file, fixture.arch), {})[fixture.case] = name
+        wanted.setdefault(fixture.arch, {}).setdefault(fixture.file, {})[fixture.case] = name
     found: dict[str, KernelReport] = {}
-    for (file, arch), cases in wanted.items():
-        for kernel in _reports(file, arch, tuple(c for c in cases if c is not None)):
+    for arch, files in wanted.items():
+        for kernel in _reports(arch, files):
+            cases = files[Path(kernel.id.partition("::")[0]).absolute()]
             case = kernel.variant.case if kernel.variant is not None else kernel.name
             for asked in {case, None} & cases.keys():
                 found[cases[asked]] = kernel
@@ -107,12 +108,17 @@ def kernels(request: pytest.FixtureRequest) -> Mapping[str, KernelReport]:
     return found
 
 
-def _reports(file: Path, arch: str | None, cases: Sequence[str]) -> Iterator[KernelReport]:
+def _reports(
+    arch: str | None, files: Mapping[Path, Mapping[str | None, str]]
+) -> tuple[KernelReport, ...]:
+    """The reports of all files for a target, in one run: starting one takes a second."""
+    targets = []
+    for file, cases in files.items():
+        # One case at a time is slow to capture, all of a large file slow to compile.
+        only = next(iter(cases)) if len(cases) == 1 else None
+        targets.append(str(file) if only is None else f"{file}::{only}")
     archs = () if arch is None else (arch,)
-    # One case at a time is slow to capture, all of a large file slow to compile.
-    for kernel in (None,) if len(cases) != 1 else cases:
-        report = collect_kept(Request((str(file),), archs, kernel=kernel, passes=False, jobs=2))
-        yield from report.kernels
+    return collect_kept(Request(tuple(targets), archs, passes=False, jobs=2)).kernels
 
 
 def _fires(rule: Rule, kernel: KernelReport) -> bool:

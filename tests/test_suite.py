@@ -46,10 +46,16 @@ def files(request: pytest.FixtureRequest) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="session")
-def suite(files: tuple[str, ...]) -> Report:
+def archs(files: tuple[str, ...]) -> tuple[str, ...]:
+    """Without gfx1100 in every run: of the RDNA targets gfx1201 stands for it."""
+    return tuple(arch for arch in ARCHS if files != EVERY_TIME or arch != "gfx1100")
+
+
+@pytest.fixture(scope="session")
+def suite(files: tuple[str, ...], archs: tuple[str, ...]) -> Report:
     pytest.importorskip("triton")
     targets = tuple(str(ROOT / "kernels" / f"{name}.py") for name in files)
-    return collect_kept(Request(targets, archs=ARCHS, jobs=2, passes=False))
+    return collect_kept(Request(targets, archs=archs, jobs=2, passes=False))
 
 
 @cache
@@ -66,10 +72,12 @@ def label(kernel: KernelReport) -> str:
     return f"{kernel.name}[{kernel.variant.case}] {kernel.arch}"
 
 
-def test_every_kernel_is_reported_for_every_target(suite: Report, files: tuple[str, ...]) -> None:
+def test_every_kernel_is_reported_for_every_target(
+    suite: Report, files: tuple[str, ...], archs: tuple[str, ...]
+) -> None:
     assert not suite.errors
     seen = {(Path(k.id.partition("::")[0]).stem, k.arch) for k in suite.kernels}
-    assert seen == {(file, arch) for file in files for arch in ARCHS}
+    assert seen == {(file, arch) for file in files for arch in archs}
     assert len(suite.kernels) >= 60
     assert len({k.id for k in suite.kernels}) == len(suite.kernels)
 
