@@ -99,7 +99,7 @@ async def test_screen(page_of: Open, kernel: KernelReport, size: tuple[int, int]
         await pilot.pause()
         snapshot(pilot.app, f"kernel_columns_{size[0]}x{size[1]}")
         text = text_of(pilot.app)
-        assert "▾confl" in text
+        assert "▾banks" in text
         assert "cycles of LDS bank conflicts" in text
 
 
@@ -133,8 +133,8 @@ async def test_s_takes_the_next_column_for_the_heat(page_of: Open, kernel: Kerne
         await pilot.press("s")
         assert "▾vgpr" in heading(page)
         await pilot.press("s")
-        assert "▾confl" in heading(page)
-        assert "t walks by confl: cycles that LDS bank conflicts add" in status(page)
+        assert "▾banks" in heading(page)
+        assert "t walks by banks: cycles that LDS bank conflicts add" in status(page)
         await pilot.press("g")
         seen = []
         for _ in wanted:
@@ -195,7 +195,7 @@ async def test_columns_are_chosen_in_the_menu_and_remembered(
         await pilot.press(*["down"] * DEFAULT.index("spill"), "space", "enter")
         await pilot.pause()
         assert "spill" not in heading(page)
-        assert "▾confl" in heading(page)
+        assert "▾banks" in heading(page)
         pilot.app.state.save()
     assert State.load().code_columns == [name for name in DEFAULT if name != "spill"]
     saved = State.load()

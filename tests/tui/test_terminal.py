@@ -132,14 +132,14 @@ def test_from_start_to_quit(start: Start) -> None:
 
     terminal.press("G", "Enter")
     terminal.wait(heading("Kernel"))
-    terminal.press("Escape")
+    terminal.press("q")
     terminal.wait(heading("Kernels"))
 
     terminal.press("F1")
     terminal.wait("On the page Kernels")
     terminal.press("G")
     terminal.wait("All commands")
-    terminal.press("Escape")
+    terminal.press("q")
     terminal.wait(lambda text: "All commands" not in text)
 
     terminal.press("q")
@@ -151,7 +151,7 @@ def test_one_text_is_shown_at_once(start: Start) -> None:
     """A saved text is open before anything is known of it; the table lies under it."""
     terminal = start("tui", FILES[0])
     terminal.wait(lambda text: heading("Kernel")(text) and "s_waitcnt" in text)
-    terminal.press("Escape")
+    terminal.press("q")
     terminal.wait(lambda text: heading("Kernels")(text) and "gfx90a" in text)
     terminal.press("C-q")
     terminal.ended(0)
