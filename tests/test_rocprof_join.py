@@ -171,8 +171,8 @@ def test_reasons_are_in_words() -> None:
     kernel = measured(vgpr=128, lds_bytes=512, workgroup=(256, 1, 1))
     found = match(kernel, [report(arch_vgpr_count=93, lds_bytes=8192, workgroup_size=256)])
     assert found.reasons[0].startswith(
-        "gemm/a is another build: vgpr: recorded 128, compiled 93, which profilers may write as 96; "
-        "LDS: recorded 512, "
+        "gemm/a is another build: vgpr: recorded 128, compiled 93, which profilers may write as "
+        "96; LDS: recorded 512, "
     )
 
 
@@ -242,7 +242,8 @@ def test_several_that_agree_are_all_named() -> None:
     found = match(measured(vgpr=64), [one, two, report("gemm/3", arch_vgpr_count=90)])
     assert (found.verdict, found.kernels) == ("ambiguous", ("gemm/1", "gemm/2"))
     assert found.reasons[1] == (
-        "gemm/3 is another build: vgpr: recorded 64, compiled 90, which profilers may write as 92 or 96"
+        "gemm/3 is another build: vgpr: recorded 64, compiled 90, which profilers may write as "
+        "92 or 96"
     )
 
 
