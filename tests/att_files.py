@@ -98,7 +98,8 @@ def write_trace(
         kernel: its symbol.
         code: its instructions.
         costs: address -> what it shall have cost; one hit and no stall where it says nothing.
-        columns: of code.json: 10, or 13 and 14 with the empty columns of PC sampling.
+        columns: of code.json: 10, 13 and 14 with the empty columns of PC sampling, or 8 of older
+            decoders, without stall and idle.
         counted: whether code.json holds the sums; else they are zero and only waves tell.
         waves: how many were traced; all do the same.
         code_object: its load id.
@@ -126,12 +127,14 @@ def write_trace(
         })  # fmt: skip
     totals = trace.totals if counted else {}
     zero = (0, 0, 0, 0)
-    extra = {10: [], 13: [0, 0, [0] * 10], 14: [0, 0, 0, [0] * 9]}[columns]
+    extra = {8: [], 10: [], 13: [0, 0, [0] * 10], 14: [0, 0, 0, [0] * 9]}[columns]
+    sums = 2 if columns == 8 else 4
     start = code[0].address
-    rows: list[list[Any]] = [[f"; {kernel}", 0, 0, "", code_object, start, *zero, *extra]]
+    rows: list[list[Any]] = [[f"; {kernel}", 0, 0, "", code_object, start, *zero[:sums], *extra]]
     rows += [
-        [i.text, 0, number, i.source, code_object, i.address, *totals.get(i.address, zero), *extra]
+        [i.text, 0, number, i.source, code_object, i.address, *total[:sums], *extra]
         for number, i in enumerate(code, start=1)
+        for total in (totals.get(i.address, zero),)
     ]
     _dump(folder / "code.json", {"code": rows, "version": "3.0.0"})
     _dump(folder / "filenames.json", {

@@ -92,6 +92,39 @@ def test_the_columns_of_newer_versions(run: Callable[..., Trace], columns: int) 
     assert totals(only(att(written.folder))) == written.totals
 
 
+def test_an_older_decoder_left_the_stalls_to_the_waves(
+    run: Callable[..., Trace], code: list[Listed]
+) -> None:
+    written = run(columns=8)
+    written.stats.unlink()
+    (written.folder / "occupancy.json").write_text('{"1": [28840296449, 28848693249]}')
+    recording = att(written.folder)
+    assert totals(only(recording)) == written.totals
+    assert recording.errors == ()
+    assert len(only(recording).waves) == 2  # of filenames.json
+    assert any("packed" in note for note in recording.notes)
+    rows = [
+        f'3,{i.address},"{i.text}",{",".join(map(str, written.totals[i.address][:2]))},""'
+        for i in code
+        if i.address in written.totals
+    ]
+    (written.folder / "code.json").unlink()
+    table = written.folder / "att_output.csv"
+    table.write_text("\n".join(["CodeObj, Vaddr, Instruction, Hitcount, Latency, Source", *rows]))
+    alone = att(table)
+    assert {place: sums[:2] for place, sums in totals(only(alone)).items()} == {
+        place: sums[:2] for place, sums in written.totals.items()
+    }
+    assert any("name the trace's whole folder" in note for note in alone.notes)
+
+
+def test_a_part_that_was_named_alone_says_where_its_code_is(run: Callable[..., Trace]) -> None:
+    written = run()
+    wave = min(written.folder.glob("se*_wv0.json"))
+    (note,) = att(wave).notes
+    assert "code.json, which says what its lines are, lies beside it" in note
+
+
 def test_code_without_counts_is_counted_from_the_waves(run: Callable[..., Trace]) -> None:
     written = run(counted=False, waves=3)
     recording = att(written.folder)

@@ -36,7 +36,7 @@ from kinspect.inspector.profile.placing.lines import Landing, land, measured_lin
 from kinspect.inspector.profile.placing.loop_costs import measure_of, with_lines
 from kinspect.inspector.profile.placing.sequence import in_sequence
 from kinspect.inspector.profile.placing.static_costs import source_costs, static_lines
-from kinspect.inspector.profile.placing.sums import position
+from kinspect.inspector.profile.placing.sums import Unplaced, missing, position
 from kinspect.inspector.profile.reading import read
 from msgspec.structs import replace
 
@@ -438,6 +438,18 @@ def test_a_single_contradiction_is_left_out() -> None:
     (lost,) = landing.unplaced
     assert (lost.place.text, lost.stall_cycles) == ("s_sleep 1", 7)
     assert "is at this address" in lost.why
+
+
+def test_places_that_are_lost_for_one_reason_are_told_together() -> None:
+    lost = [
+        Unplaced(place(8, "s_barrier"), "another order", hits=1, stall_cycles=9),
+        Unplaced(place(16, "s_nop 0"), "another order", hits=1, stall_cycles=7),
+        Unplaced(place(None, "s_endpgm"), "no such code", hits=1),
+    ]
+    assert missing(lost)[1:] == [
+        "on no line: `s_barrier` at 0x8, `s_nop 0` at 0x10: another order",
+        "on no line: `s_endpgm`: no such code",
+    ]
 
 
 @given(seed=st.integers(0, 2**32))

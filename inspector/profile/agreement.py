@@ -57,8 +57,8 @@ def _among(label: str, recorded: int, compiled: int, possible: set[int]) -> Figu
     if recorded in possible:
         return FigureCheck(label, True, f"{label} {recorded}")
     text = f"{label}: recorded {recorded}, compiled {compiled}"
-    if possible != {compiled}:
-        text += f" → {' or '.join(map(str, sorted(possible)))}"
+    if rounded := sorted(possible - {compiled}):
+        text += f", which profilers may write as {' or '.join(map(str, rounded))}"
     return FigureCheck(label, False, text)
 
 

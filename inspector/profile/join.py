@@ -93,7 +93,7 @@ def _by_figures(kernel: KernelProfile, candidates: Sequence[KernelReport]) -> Ke
         checks = compare(kernel, report)
         disagreements = [check.text for check in checks if check.agrees is False]
         if disagreements:
-            reasons.append(f"{report.id}: {'; '.join(disagreements)}")
+            reasons.append(f"{report.id} is another build: {'; '.join(disagreements)}")
         else:
             agreeing.append((report, checks))
     if not agreeing:

@@ -96,10 +96,13 @@ def missing(unplaced: Sequence[Unplaced]) -> list[str]:
         "they are missing in the figures of lines and loops"
     ]
     measured.sort(key=lambda u: (u.stall_cycles, u.latency_cycles, u.samples, u.hits), reverse=True)
+    places: dict[str, list[str]] = {}
     for item in measured[:_MOST_LISTED]:
         address = f" at 0x{item.place.offset:x}" if item.place.offset is not None else ""
         lines = f" (lines {', '.join(map(str, item.lines[:8]))})" if item.lines else ""
-        notes.append(f"on no line: `{item.place.text or '?'}`{address}: {item.why}{lines}")
+        place = f"`{item.place.text or '?'}`{address}"
+        places.setdefault(f"{item.why}{lines}", []).append(place)
+    notes += (f"on no line: {', '.join(named)}: {why}" for why, named in places.items())
     return notes
 
 

@@ -36,6 +36,8 @@ _SAMPLES = "rocprofv3 PC samples by address"
 _FOLDER = re.compile(r"ui_output(?:_|$)")
 _NUMBERS = re.compile(r"ui_output_agent_(?P<agent>[^_]+)_dispatch_(?P<dispatch>\d{1,18})")
 _STATS = re.compile(r"stats_(?P<trace>ui_output.*)\.csv$")
+_OLDER_STATS = "att_output.csv"
+"""The same of older decoders, in the trace's folder."""
 _OBJECT = re.compile(
     r"(?:(?P<process>\d{1,9})_)?.*?(?:code_object_id|codeobj)_(?P<id>\d{1,9})(?:\.\w+)?$"
 )
@@ -45,6 +47,7 @@ _TELLING = frozenset({"code.json", "occupancy.json", "filenames.json"})
 _PART = re.compile(
     r"(?:code|filenames|occupancy|realtime|snapshots|wstates\d*|se\d+_sm\d+_sl\d+_wv\d+"
     r"|other_simd_\w+|shaderdata_\w+|se\d+_perfcounter|counters\w*)\.json$|source_\d+_"
+    r"|att_output\.csv$"
 )
 """Names of a trace's files, needed where its folder has another name and may hold other files."""
 _WAVE = re.compile(r"se\d+_sm\d+_sl\d+_wv\d+\.json$")
@@ -52,6 +55,14 @@ _RAW = ".att"
 _NO_WAVE = (
     "code was decoded but no wave traced: none ran on the traced compute unit. Launch more "
     "workgroups, or trace another (--att-target-cu, --att-shader-engine-mask)"
+)
+_CODE_BESIDE = (
+    "a part of a thread trace: code.json, which says what its lines are, lies beside it; name the"
+    " folder"
+)
+_NO_STALLS = (
+    "its decoder, an older one, wrote stall cycles to the wave files alone, some of which are not"
+    " here: name the trace's whole folder"
 )
 
 
@@ -71,7 +82,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
             objects.append(file)
         elif file.suffix == _RAW:
             raw.append(file)
-        elif len(files) == 1 and _WAVE.match(file.name):
+        elif len(files) == 1 and (_WAVE.match(file.name) or _is_stats(file)):
             traces.setdefault(file.parent, []).append(file)
     groups = [
         FileGroup(folder.name, tuple(members)) for folder, members in sorted(traces.items())
@@ -131,11 +142,13 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
 def _read_trace(name: str, path: Path, files: Sequence[Path], builder: RecordingBuilder) -> None:
     """Reads the decoded files of a trace."""
     by_name = {file.name: file for file in files}
-    stats = next((file for file in files if _STATS.match(file.name)), None)
-    names, rows = _rows(by_name.get("code.json"), stats, builder)
-    if rows and not any(row.counted for row in rows):
+    stats = next((file for file in files if _is_stats(file)), None)
+    names, rows = _rows(path, by_name.get("code.json"), stats, builder)
+    if rows and (not any(row.counted for row in rows) or any(row.lacks_stalls for row in rows)):
         waves = sorted(file for file in files if _WAVE.match(file.name))
         rows = _with_sums(rows, sum_waves(waves, builder), builder)
+        if any(row.counted and row.lacks_stalls for row in rows):
+            builder.note(f"{name}: {_NO_STALLS}")
     spans, peak, most_run = occupancy(
         by_name.get("occupancy.json"), by_name.get("filenames.json"), builder
     )
@@ -161,6 +174,10 @@ def _read_trace(name: str, path: Path, files: Sequence[Path], builder: Recording
     )
 
 
+def _is_stats(file: Path) -> bool:
+    return _STATS.match(file.name) is not None or file.name == _OLDER_STATS
+
+
 def _placed(
     name: str, rows: Sequence[CodeRow], kernel: str | None, builder: RecordingBuilder
 ) -> list[tuple[CodeRow, CodePlace]]:
@@ -178,7 +195,7 @@ def _traced(row: CodeRow, place: CodePlace) -> Traced:
 
 
 def _rows(
-    code: Path | None, stats: Path | None, builder: RecordingBuilder
+    path: Path, code: Path | None, stats: Path | None, builder: RecordingBuilder
 ) -> tuple[Names, Sequence[CodeRow]]:
     """Returns the instructions of `code.json`; if that is damaged, of the file that has more."""
     names, is_complete = Names(), False
@@ -190,7 +207,7 @@ def _rows(
         if len(stats_lines) > len(rows):
             return stats_names, stats_lines
     if code is None and stats is None:
-        builder.note(NO_CODE)
+        builder.note(_CODE_BESIDE if (path / "code.json").is_file() else NO_CODE)
     return names, rows
 
 

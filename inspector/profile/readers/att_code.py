@@ -22,6 +22,8 @@ from .pc_samples import REASONS, Method
 _MARK = "; "
 """Begins the row that names the kernel whose code follows."""
 _COLUMNS = 10
+_OLDER_COLUMNS = 8
+"""Columns of older decoders, which left out stall and idle time: the wave files have them."""
 _LONGEST_NUMBER = 64
 _AGAIN = "trace again, or copy the folder again: the rest of it was read"
 _METHODS: Mapping[int, Method] = MappingProxyType({1: "host_trap", 2: "stochastic"})
@@ -42,6 +44,7 @@ class CodeRow(Struct, frozen=True):
     stall: int
     idle: int | None
     kernel: str | None
+    lacks_stalls: bool = False  # as of an older decoder
     method: Method | None = None  # of PC samples
     issued: int | None = None
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -55,7 +58,9 @@ class CodeRow(Struct, frozen=True):
         """Returns the row with the hits, latency, stall and idle time of the wave files."""
         if sums is None:
             return self
-        return replace(self, hits=sums[0], latency=sums[1], stall=sums[2], idle=sums[3])
+        return replace(
+            self, hits=sums[0], latency=sums[1], stall=sums[2], idle=sums[3], lacks_stalls=False
+        )
 
     def samples(self, place: CodePlace) -> Samples:
         """Returns the PC samples of the row, in a folder of samples."""
@@ -133,7 +138,12 @@ def _is_mark(item: Any) -> bool:
 
 def _row(item: Any, names: Names) -> CodeRow | None:
     """Parses a row: 10 columns; newer versions add those of PC sampling, in two forms."""
-    if not isinstance(item, list) or len(item) < _COLUMNS or not isinstance(item[0], str):
+    if not isinstance(item, list) or not item or not isinstance(item[0], str):
+        return None
+    lacks_stalls = len(item) == _OLDER_COLUMNS
+    if lacks_stalls:
+        item = [*item, 0, None]
+    if len(item) < _COLUMNS:
         return None
     if _is_mark(item):
         names.mark(item[0], item[3] if isinstance(item[3], str) else "")
@@ -151,6 +161,7 @@ def _row(item: Any, names: Names) -> CodeRow | None:
         stall=item[8],
         idle=item[9] if is_int64(item[9]) else None,
         kernel=names.current,
+        lacks_stalls=lacks_stalls,
     )
     return _sampled(row, item[_COLUMNS:])
 
@@ -192,12 +203,14 @@ def _named(counts: Sequence[Any], first: int) -> dict[str, int]:
 
 
 def stats_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeRow]]:
-    """Reads `stats_ui_output_*.csv`: the sums of a trace, by address."""
+    """Reads `stats_ui_output_*.csv`, or `att_output.csv`: the sums of a trace, by address."""
     names, unknown_rows = Names(), 0
     rows: list[CodeRow] = []
     for item in _csv(path, builder):
         text = item.get("Instruction") or ""
-        numbers = [_integer(item.get(n)) for n in ("Vaddr", "Hitcount", "Latency", "Stall")]
+        lacks_stalls = "Stall" not in item
+        numbers = [_integer(item.get(n)) for n in ("Vaddr", "Hitcount", "Latency")]
+        numbers.append(0 if lacks_stalls else _integer(item["Stall"]))
         if text.startswith(_MARK):
             names.mark(text, item.get("Source") or "")
             continue
@@ -219,6 +232,7 @@ def stats_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeR
                     stall=stall,
                     idle=_integer(item.get("Idle")),
                     kernel=names.current,
+                    lacks_stalls=lacks_stalls,
                 ),
                 extra,
             )
@@ -234,9 +248,8 @@ def _csv(path: Path, builder: RecordingBuilder) -> Iterator[dict[str, str]]:
         with opened(path) as data:
             stream = io.TextIOWrapper(data, encoding="utf-8", errors="replace", newline="")
             table = csv.DictReader(stream, skipinitialspace=True)
-            missing = {"Vaddr", "Instruction", "Hitcount", "Latency", "Stall"} - {
-                name.strip() for name in table.fieldnames or ()
-            }
+            present = {name.strip() for name in table.fieldnames or ()}
+            missing = {"Vaddr", "Instruction", "Hitcount", "Latency"} - present
             if missing:
                 builder.fail(path, f"no column {', '.join(sorted(missing))}", "trace again")
                 return

@@ -20,6 +20,8 @@ Sums = Mapping[int, tuple[int, int, int, int]]
 
 _ENGINE = re.compile(r"(?:SE)?(\d{1,9})$")
 """The key of a shader engine."""
+_LEAST_PACKED = 1 << 16
+"""Older decoders packed an event into one number, of which its time is the upper part."""
 _AGAIN = "trace again, or copy the folder again: the rest of it was read"
 _BEGIN = re.compile(rb'"begin"\s*:\s*(\d{1,18})(?!\d)')
 _HEAD = 1 << 12
@@ -133,7 +135,7 @@ def _events(
     spans: list[WaveSpan] = []
     kernels: Counter[int] = Counter()
     names: Any = None
-    peak = invalid_count = begun_before = 0
+    peak = invalid_count = begun_before = packed = 0
     for key, events in _members(path, builder):
         engine = _ENGINE.match(key)
         if key == "dispatches":
@@ -145,13 +147,19 @@ def _events(
             (event for event in events if _is_event(event)),
             key=lambda event: (event[0], event[4]),
         )
+        packed += sum(is_int64(event) and event >= _LEAST_PACKED for event in events)
         invalid_count += len(events) - len(valid_events)
         engine_spans, engine_peak, unstarted = _engine_spans(int(engine[1]), valid_events)
         spans += engine_spans
         peak = max(peak, engine_peak)
         begun_before += unstarted
         kernels.update(event[5] for event in valid_events if event[4])
-    if invalid_count:
+    if packed and packed == invalid_count:
+        builder.note(
+            f"{path}: an older decoder packed its events into numbers, which are not read: the "
+            "waves are those that were traced in detail"
+        )
+    elif invalid_count:
         builder.fail(path, f"{invalid_count} events are of an unknown form", "the others were read")
     if begun_before:
         builder.note(
