@@ -11,10 +11,11 @@ import click
 from .. import machines
 from ..explain.table import Column, rows_of
 from ..model import Machine
+from .group import ShowingGroup
 from .options import format_option, output_option, result_stream
 
 
-@click.group()
+@click.group(cls=ShowingGroup)
 def arch() -> None:
     """The targets that kinspect knows."""
 

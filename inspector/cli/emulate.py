@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ..pipeline.emulated_code import CodeLaunch
     from ..pipeline.emulation import EmulationResult
 
-OWN_FAILURE = 125
 _SAMPLE = 8
 """Workgroups that a smaller run than that of whole launches executes."""
 
@@ -48,7 +47,13 @@ class EmulateCommand(click.Command):
 @click.option("--arch", help="The GPU to emulate: gfx942 or mi300x.  [gfx942, or what code is for]")
 @click.option("--kernel", help="Of a file of code: the kernel.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="Of a file of code: workgroups.")
-@click.option("--block", metavar="X[,Y[,Z]]", help="Of a file of code: work-items of a workgroup.")
+@click.option(
+    "--workgroup",
+    "--block",
+    "block",
+    metavar="X[,Y[,Z]]",
+    help="Of a file of code: work-items of a workgroup.",
+)
 @arguments_option
 @click.option("--lds", type=click.IntRange(0), default=0, help="Of a file of code: bytes added.")
 @click.option("--python", metavar="PATH", help="Interpreter with PyTorch and Triton.")
@@ -108,15 +113,15 @@ def emulate(
 
     TARGET is a Python script, run with the arguments behind --, or a file of tests, which pytest
     runs (of any other file FILE::TEST); or assembly or a code object, one kernel of which is
-    launched as --grid, --block and --args say. Tensors hold what the compiled code computes.
+    launched as --grid, --workgroup and --args say. Tensors hold what the compiled code computes.
     Nothing is timed.
 
     Findings are: outside, outside_lds, outside_scratch, misaligned (accesses); unwaited,
     uninitialised, lds_uninitialised (values); lds_race, global_race, divergent_barrier, hang (waves
     and workgroups); mfma_hazard (wait states). README says what each means.
 
-    Exit status: that of TARGET; 1 where it succeeds and something was found; 125 where a launch was
-    given up, or the emulation itself fails.
+    Exit status: that of TARGET; 1 where it succeeds and something was found; 2 where the command
+    line or a file is at fault; 125 where a launch was given up, or the emulation itself fails.
     """
     from ..capture.resolving import split
     from ..capture.targets import SUFFIXES
@@ -134,7 +139,7 @@ def emulate(
                 kernel=kernel,
                 arch=load_machine(arch).arch if arch is not None else None,
                 grid=_extents(grid, "--grid") or (1, 1, 1),
-                block=_extents(block, "--block"),
+                block=_extents(block, "--workgroup"),
                 arguments=arguments or "",
                 lds_bytes=lds,
                 sample=sample,
@@ -157,7 +162,7 @@ def emulate(
         result = run_emulation(request, dict(os.environ), signals)
     except KinspectError as error:
         print_error(error.message, error.hint)
-        return OWN_FAILURE
+        return error.exit_code
     status = _write_script(result, form, output, profile=profile)
     if result.gave_times:
         words = [*(["--arch", arch] if arch else []), *(["--", *argv] if argv else [])]
