@@ -194,8 +194,8 @@ class Script:
             # The likeliest is the last: it is a line of its own.
             by = told[0].by and os.path.relpath(told[0].by, home)
             way = f"it is launched by {by}, which a file calls" if by else "run a file that uses it"
-            others = [os.path.relpath(runner.file, home) for runner in told[1:]]
-            also = f", {' or '.join(others)} or" if others else ""
+            further = [os.path.relpath(runner.file, home) for runner in told[1:]]
+            also = f", {' or '.join(further)} or" if further else ""
             ways.append(f"{way}{also}: {command(told[0].file, home)}")
         return ways, [runner.file for runner in files]
 
