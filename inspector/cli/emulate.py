@@ -15,6 +15,7 @@ import click
 from ..base.errors import KinspectError
 from ..base.passed_signals import signals_for
 from .options import (
+    WORDS,
     Amount,
     arguments_option,
     format_option,
@@ -23,7 +24,7 @@ from .options import (
     source_root_option,
 )
 from .progress import print_error, print_message
-from .target_options import WORDS, number_or_all
+from .target_options import number_or_all
 
 if TYPE_CHECKING:
     from ..pipeline.emulated_code import CodeLaunch

@@ -25,6 +25,8 @@ from .progress import print_message
 if TYPE_CHECKING:
     from ..bench.history.recorder import HistoryRecorder
 
+WORDS = "kinspect.words"
+"""Key of click's context for the command line as it was typed, after the command."""
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_WORK_ITEMS: Final = 1024
 """The largest workgroup on any target: HIP's `maxThreadsPerBlock`."""
@@ -58,7 +60,6 @@ class _Format(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == "html" and "html" not in self.choices:
             from .group import names_a_target  # only on the way to this error
-            from .target_options import WORDS
 
             words = ctx.meta.get(WORDS, ()) if ctx is not None else ()
             files = [word for word in words if names_a_target(word)] or ["TARGET"]
