@@ -289,7 +289,7 @@ def test_code_is_launched(tool_in_process: Tool, tmp_path: Path) -> None:
     tool = tool_in_process
     (tmp_path / "add.s").write_text(CODE)
     arguments = "i32[128]=arange, i32[128]=zeros, i32 100"
-    done = tool("emulate", "add.s", "--grid", "2", "--block", "64", "--args", arguments)
+    done = tool("emulate", "add.s", "--grid", "2", "--workgroup", "64", "--args", arguments)
     assert done.returncode == 0, done.stderr
     verdict, buffer, *_ = done.stdout.splitlines()
     assert verdict.startswith("passed: no findings; add_five on gfx942: 2 workgroups executed in ")
@@ -306,11 +306,11 @@ def test_code_is_launched(tool_in_process: Tool, tmp_path: Path) -> None:
     assert short.returncode == 1
     assert "past the end of argument 0: i32[90], 10 lanes" in short.stdout
     wrong = tool("emulate", "add.s", "--block", "64", "--args", "i33[9]")
-    assert wrong.returncode == 125
+    assert wrong.returncode == 2
     assert "argument 0, 'i33[9]', is not understood" in wrong.stderr
     (tmp_path / "small.s").write_text(CODE + SMALL_WORKGROUPS)
     large = tool("emulate", "small.s", "--grid", "1", "--block", "64,2", "--args", arguments)
-    assert large.returncode == 125
+    assert large.returncode == 2
     assert "a workgroup of 128 work-items, and the code is made for 64 at most" in large.stderr
     # An argument left out would be read as 0.
     stated = CODE.replace("  .amdhsa_accum", "  .amdhsa_kernarg_size 24\n  .amdhsa_accum")
@@ -321,9 +321,9 @@ def test_code_is_launched(tool_in_process: Tool, tmp_path: Path) -> None:
         re.sub(r"\.amdhsa_kernel.*?\.end_amdhsa_kernel", "", CODE, flags=re.S)
     )
     none = tool("emulate", "none.s", "--args", arguments)
-    assert (none.returncode, "it has no kernel" in none.stderr) == (125, True)
+    assert (none.returncode, "it has no kernel" in none.stderr) == (2, True)
     missing = tool("emulate", "stated.s", "--block", "64", "--args", "i32[128], i32[128]")
-    assert missing.returncode == 125
+    assert missing.returncode == 2
     assert "--args gives 16" in missing.stderr
     for options, message in (
         (("--args", "i32[99999999999]"), "argument 0, 'i32[99999999999]', takes more than 2 GiB"),
@@ -332,16 +332,16 @@ def test_code_is_launched(tool_in_process: Tool, tmp_path: Path) -> None:
         (("--args", arguments, "--lds", "70000"), "70,000 bytes of LDS, and a workgroup of gfx942"),
     ):
         refused = tool("emulate", "add.s", "--block", "64", *options)
-        assert refused.returncode == 125
+        assert refused.returncode == 2
         assert message in refused.stderr
 
 
-def test_own_failures_have_a_status_of_their_own(tool_in_process: Tool) -> None:
+def test_a_target_that_cannot_be_run_is_an_input_error(tool_in_process: Tool) -> None:
     missing = tool_in_process("emulate", "nothing.py")
-    assert missing.returncode == 125
+    assert missing.returncode == 2
     assert "there is no such file" in missing.stderr
     unknown = tool_in_process("emulate", "nothing.py", "--arch", "gfx9999")
-    assert unknown.returncode == 125
+    assert unknown.returncode == 2
     assert "unknown target" in unknown.stderr
 
 

@@ -149,9 +149,12 @@ def kinspect_compile(request: pytest.FixtureRequest) -> Callable[..., Analysis]:
         from .budgets import excesses, limits_of
 
         try:
+            limits = limits_of(budget)
+        except kinspect.KinspectError as error:
+            pytest.fail(f"@pytest.mark.kinspect: {error}", pytrace=False)
+        try:
             for name in archs:
                 machines.load(name)  # also where the target is code, which has its own
-            limits = limits_of(budget)
             if options.get("arch") is None and archs and _takes_target(target):
                 options["arch"] = archs
             analysis = kinspect.analyze(target, *args, **options)

@@ -29,7 +29,8 @@ class KinspectError(Exception):
         hint: the next step, as an imperative ("name the file itself"). A
             command at its end, in backquotes, is printed in a line of its own.
         exit_code: the process's exit status; 2 for usage, configuration, input and internal errors.
-        meant: what was typed, and what was probably meant by it: the command line is printed so.
+        meant: what was typed, and what may have been meant by it, the likeliest first: the command
+            line is printed so.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class KinspectError(Exception):
         hint: str = "",
         exit_code: int = 2,
         *,
-        meant: tuple[str, str] | None = None,
+        meant: tuple[str, ...] | None = None,
     ) -> None:
         # Messages quote names of files and symbols, and other programs' output.
         message, hint = printable(message), printable(hint)

@@ -204,12 +204,18 @@ def _no_such_file(path: Path) -> KinspectError:
     """The error of a path at which nothing is, with the names of similar files."""
     from difflib import get_close_matches  # only on the way to an error
 
-    folder = path.parent if path.parent.is_dir() else Path()
-    names = [p.name for p in folder.iterdir() if p.suffix in SUFFIXES or p.is_dir()]
-    close = [str(folder / name) for name in get_close_matches(path.name, names, n=3)]
+    folder = path.parent
+    while not folder.is_dir():
+        names = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        near = get_close_matches(folder.name, names, n=1)
+        folder = folder.parent / near[0] if near else folder.parent
+    close = [str(folder / path.name)] if (folder / path.name).exists() else []
+    if not close:
+        names = [p.name for p in folder.iterdir() if p.suffix in SUFFIXES or p.is_dir()]
+        close = [str(folder / name) for name in get_close_matches(path.name, names, n=3)]
     hint = "check the path; what can be named says `kinspect analyze --help`"
     return KinspectError(
         f"{path}: no such file",
         f"did you mean {' or '.join(close)}?" if close else hint,
-        meant=(str(path), close[0]) if close else None,
+        meant=(str(path), *close) if close else None,
     )

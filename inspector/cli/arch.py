@@ -10,10 +10,11 @@ import click
 from .. import machines
 from ..model import Machine
 from ..present.document import Column, Columns, Paragraph, Section, Table, table, words
+from .group import ShowingGroup
 from .options import format_option, output_option, write_form
 
 
-@click.group()
+@click.group(cls=ShowingGroup)
 def arch() -> None:
     """The targets that kinspect knows."""
 

@@ -16,6 +16,7 @@ from ..base.errors import KinspectError
 from ..base.passed_signals import signals_for
 from ..base.streams import dump_json
 from .options import (
+    WORDS,
     Amount,
     arguments_option,
     format_option,
@@ -24,13 +25,12 @@ from .options import (
     source_root_option,
 )
 from .progress import print_error, print_message
-from .target_options import WORDS, number_or_all
+from .target_options import number_or_all
 
 if TYPE_CHECKING:
     from ..pipeline.emulated_code import CodeLaunch
     from ..pipeline.emulation import EmulationResult
 
-OWN_FAILURE = 125
 _SAMPLE = 8
 """Workgroups that a smaller run than that of whole launches executes."""
 
@@ -49,7 +49,13 @@ class EmulateCommand(click.Command):
 @click.option("--arch", help="The GPU to emulate: gfx942 or mi300x.  [gfx942, or what code is for]")
 @click.option("--kernel", help="Of a file of code: the kernel.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="Of a file of code: workgroups.")
-@click.option("--block", metavar="X[,Y[,Z]]", help="Of a file of code: work-items of a workgroup.")
+@click.option(
+    "--workgroup",
+    "--block",
+    "block",
+    metavar="X[,Y[,Z]]",
+    help="Of a file of code: work-items of a workgroup.",
+)
 @arguments_option
 @click.option("--lds", type=click.IntRange(0), default=0, help="Of a file of code: bytes added.")
 @click.option("--python", metavar="PATH", help="Interpreter with PyTorch and Triton.")
@@ -109,15 +115,15 @@ def emulate(
 
     TARGET is a Python script with the arguments after --, or a test file, which pytest runs
     (FILE::TEST runs any other file as tests). It may also be assembly or a code object; then
-    one of its kernels is launched as --grid, --block and --args say. Tensors hold what the compiled
+    one of its kernels is launched as --grid, --workgroup and --args say. Tensors hold what the compiled
     code computes. Nothing is timed.
 
     Findings are: outside, outside_lds, outside_scratch, misaligned (accesses); unwaited,
     uninitialised, lds_uninitialised (values); lds_race, global_race, divergent_barrier, hang (waves
     and workgroups); mfma_hazard (wait states). docs/guides/emulate.md explains each.
 
-    Exit status: that of TARGET; 1 if it succeeds but has findings; 125 if a launch was
-    given up, or the emulation itself fails.
+    Exit status: that of TARGET; 1 if it succeeds but has findings; 2 for an error in the command
+    line or a file; 125 if a launch was given up, or the emulation itself fails.
     """
     from ..capture.resolving import split
     from ..capture.targets import SUFFIXES
@@ -135,7 +141,7 @@ def emulate(
                 kernel=kernel,
                 arch=load_machine(arch).arch if arch is not None else None,
                 grid=_extents(grid, "--grid") or (1, 1, 1),
-                block=_extents(block, "--block"),
+                block=_extents(block, "--workgroup"),
                 arguments=arguments or "",
                 lds_bytes=lds,
                 sample=sample,
@@ -158,7 +164,7 @@ def emulate(
         result = run_emulation(request, dict(os.environ), signals)
     except KinspectError as error:
         print_error(error.message, error.hint)
-        return OWN_FAILURE
+        return error.exit_code
     status = _write_script(result, form, output, profile=profile)
     if result.gave_times:
         words = [*(["--arch", arch] if arch else []), *(["--", *argv] if argv else [])]

@@ -74,6 +74,22 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
+class ShowingGroup(click.Group):
+    """Commands of which `show` takes a name: the name alone is a slip."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            from difflib import get_close_matches  # not on the way of commands that exist
+
+            near = get_close_matches(args[0], self.commands, n=1)
+            meant = near[0] if near else f"show {shlex.quote(args[0])}"
+            hint = f"did you mean? `{ctx.command_path} {meant}`"
+            raise KinspectError(f"{ctx.command_path} has no command {args[0]!r}", hint)
+        return super().resolve_command(ctx, args)
+
+
 class LazyGroup(click.Group):
     """Imports a command's module when the command is called."""
 
@@ -245,10 +261,15 @@ def _report_error(error: KinspectError, args: Sequence[str] = ()) -> int:
     return error.exit_code
 
 
-def _as_meant(args: Sequence[str], typed: str, meant: str) -> str | None:
-    """The command line with another word, or part of one: `--arch=gfx950,mi30x`, `FILE::KERNEL`."""
+def _as_meant(args: Sequence[str], typed: str, *candidates: str) -> str | None:
+    """The command line with another word, or part of one: `--arch=gfx950,mi30x`, `FILE::KERNEL`.
+
+    What stands there already is not meant a second time.
+    """
     separated = [re.split(r"(=|,|::)", word) for word in args]
-    if not any(typed in parts for parts in separated):
+    others = {part for parts in separated for part in parts}
+    meant = next((word for word in candidates if word not in others), None)
+    if typed not in others or meant is None:
         return None
     words = ["".join(meant if part == typed else part for part in parts) for parts in separated]
     return f"kinspect {shlex.join(words)}"

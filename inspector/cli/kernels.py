@@ -13,6 +13,7 @@ from ..bench.suite import catalogue
 from ..bench.suite.catalogue import KernelFile
 from ..bench.suite.checks import Description
 from ..formats import kernels as text
+from .group import ShowingGroup
 from .options import format_option, output_option, write_form
 
 python_option = click.option(
@@ -22,7 +23,7 @@ python_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=ShowingGroup)
 def kernels() -> None:
     """The kernels that come with kinspect."""
 

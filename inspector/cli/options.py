@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +27,8 @@ from .progress import print_message
 if TYPE_CHECKING:
     from ..bench.history.recorder import HistoryRecorder
 
+WORDS = "kinspect.words"
+"""Key of click's context for the command line as it was typed, after the command."""
 F = TypeVar("F", bound=Callable[..., Any])
 MOST_WORK_ITEMS: Final = 1024
 """The largest workgroup on any target: HIP's `maxThreadsPerBlock`."""
@@ -53,12 +56,26 @@ class Amount(click.FloatRange):
         return min(number, self._most)
 
 
+class _Format(click.Choice[str]):
+    """A format; of HTML, which is no text, it names the command."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == "html" and "html" not in self.choices:
+            from .group import names_a_target  # only on the way to this error
+
+            words = ctx.meta.get(WORDS, ()) if ctx is not None else ()
+            files = [word for word in words if names_a_target(word)] or ["TARGET"]
+            command = shlex.join(["kinspect", "report", *files, "-o", "page.html"])
+            raise KinspectError("--format html: a page is a report", f"write one: `{command}`")
+        return super().convert(value, param, ctx)
+
+
 def format_option(*formats: str) -> Callable[[F], F]:
     """Adds `form`: one of these formats, by default the first."""
     return click.option(
         "--format",
         "form",
-        type=click.Choice(formats),
+        type=_Format(formats),
         default=formats[0],
         show_default=True,
         help="How to print the result.",

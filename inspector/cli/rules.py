@@ -15,6 +15,7 @@ from ..lint.catalogue import Catalogue, nearest
 from ..lint.former import what_became_of
 from ..lint.schema import Pack, PackError, bundled_packs, load_named, load_pack, load_packs
 from ..pipeline.analysis import catalogue
+from .group import ShowingGroup
 from .options import format_option, output_option, result_stream, write_form
 
 rules_option = click.option(
@@ -26,7 +27,7 @@ rules_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=ShowingGroup)
 def rules() -> None:
     """The rules that kernels are checked against."""
 

@@ -26,7 +26,7 @@ from ..capture.options import (
 from ..capture.sweep_axes import Axis, point_of
 from .group import names_a_target
 from .kept import usable_cache
-from .options import Amount, compile_options, launch_options, source_root_option, split_list
+from .options import WORDS, Amount, compile_options, launch_options, source_root_option, split_list
 
 if TYPE_CHECKING:
     from ..formats.agent_calls import AgentCalls
@@ -38,8 +38,6 @@ _POINT = "point"
 """Name of the value of --set, which not all commands on targets have."""
 ARGV = "kinspect.argv"
 """Key of click's context for the script's own arguments."""
-WORDS = "kinspect.words"
-"""Key of click's context for the command line as it was typed, after the command."""
 _CAPTURE_FIELDS = (
     *("calls", "signature", "defines", "max_configs", "most_sets", "first", "cwd", "stubs"),
     *("trust_trace", "strict", "explore", "emulate_budget"),

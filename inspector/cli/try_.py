@@ -13,6 +13,7 @@ from ..compare.trials.outcome import run_trial
 from ..compare.trials.results import TrialRun
 from ..compare.trials.rules import judging_pack
 from ..compare.trials.running import TrialDone, Trials, TrialsPlanned, TryRequest
+from ..explain.view import plural
 from ..model import Report
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
@@ -170,10 +171,11 @@ def print_trials(result: TrialRun, interrupted: bool) -> None:
         )
     if interrupted:
         print_error(
-            f"interrupted: {result.missing} changes were not tried; the same command goes on from"
-            " here"
+            f"interrupted: not tried: {plural(result.missing, 'change')}; the same command goes on"
+            " from here"
         )
     elif result.out_of_budget:
         print_message(
-            f"{result.missing} changes were not tried: the budget of {result.budget:g} s ended"
+            f"not tried: {plural(result.missing, 'change')}, for the budget of {result.budget:g} s"
+            " ended"
         )

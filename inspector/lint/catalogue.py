@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..model import MetricKind, MetricSpec, Origin
+from ..model.glossary import METRICS, metric_of
 
 # --------------------------------------------------------------------------- what the engine knows
 
@@ -258,7 +259,9 @@ class Catalogue(Struct, frozen=True):
     def suggest(self, name: str) -> str:
         """` (did you mean ...?)` with the nearest known name, or nothing."""
         prefix = OF_KERNEL if name.startswith(OF_KERNEL) else ""
-        return nearest(name, (prefix + candidate for candidate in self._names()))
+        known = (*self._names(), *METRICS)
+        close = closest(name, (prefix + candidate for candidate in known))
+        return f" (did you mean {metric_of(close)}?)" if close else ""
 
     def spec(self, name: str) -> MetricSpec | None:
         """The metric or family that a full name belongs to; None if there is none."""
@@ -293,7 +296,12 @@ def _readable_in(spec: MetricSpec) -> Known:
 
 def nearest(name: str, candidates: Iterable[str]) -> str:
     """` (did you mean ...?)` with the candidate most like `name`; empty if none is similar."""
+    close = closest(name, candidates)
+    return f" (did you mean {close}?)" if close else ""
+
+
+def closest(name: str, candidates: Iterable[str]) -> str:
+    """The candidate most like `name`; empty if none is similar."""
     import difflib  # only on the way to an error
 
-    matches = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.7)
-    return f" (did you mean {matches[0]}?)" if matches else ""
+    return next(iter(difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.7)), "")

@@ -99,7 +99,7 @@ def _weighed(node: Node, rises: bool) -> Iterator[tuple[str, bool]]:
             yield from _weighed(operands[0], rises)
             yield from _weighed(operands[1], not rises)
         else:
-            yield from _compared(sign, *operands, rises)
+            yield from _compared(sign, operands[0], operands[-1], rises)
 
 
 def _compared(sign: str, left: Node, right: Node, rises: bool) -> Iterator[tuple[str, bool]]:

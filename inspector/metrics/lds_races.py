@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ..base.errors import unforeseen
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Metric, MetricSpec, Scalar, int_of
 from .arguments import known_arguments
 from .demand import wave_size
 from .lane_metrics import NO_LDS, NOT_LOOKED_AT
@@ -61,8 +61,10 @@ def compute(subject: Subject) -> Iterator[Metric]:
         "decided": report.decided,
         "of": report.accesses,
     }
-    if is_assumed and subject.function.resources.max_workgroup_size in (None, DEFAULT):
-        value["one_wave"] = wave_size(subject).value
+    most = subject.function.resources.max_workgroup_size
+    lanes = int_of({"": wave_size(subject)}, "")
+    if is_assumed and races and most in (None, DEFAULT) and lanes is not None:
+        value["one_wave"] = lanes
     value.update(_described(races[0], code) if races else dict.fromkeys(_FIELDS))
     note = _note(subject, report)
     if is_assumed:

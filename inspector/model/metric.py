@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -48,6 +49,28 @@ class Metric(Struct, frozen=True, gc=False, omit_defaults=True):
     origin: Origin
     note: str = ""
     positions: tuple[CodePosition, ...] = ()
+
+    def __lt__(self, other: object) -> bool:
+        return self._compared(operator.lt, other)
+
+    def __le__(self, other: object) -> bool:
+        return self._compared(operator.le, other)
+
+    def __gt__(self, other: object) -> bool:
+        return self._compared(operator.gt, other)
+
+    def __ge__(self, other: object) -> bool:
+        return self._compared(operator.ge, other)
+
+    def _compared(self, compare: Callable[[Any, Any], bool], other: object) -> bool:
+        """The comparison of its value.
+
+        Raises:
+            TypeError: it is unknown, or of another kind.
+        """
+        if self.value is None:
+            raise TypeError(f"{self.name} is unknown{f': {self.note}' if self.note else ''}")
+        return compare(self.value, other.value if isinstance(other, Metric) else other)
 
 
 def value_of(metrics: Mapping[str, Metric], name: str) -> MetricValue:

@@ -284,7 +284,7 @@ def _block_of(function: Function) -> tuple[int, int, int]:
     if most_threads is None:
         raise KinspectError(
             f"{function.name}: its workgroup's size is not stated",
-            "add --block, or --workgroup of kinspect time",
+            "add --workgroup",
         )
     return (most_threads, 1, 1)
 

@@ -299,7 +299,7 @@ def _result(status: int, records: Path, profile: Path) -> tuple[EmulationResult,
     for line in file_text(records).splitlines() if records.exists() else ():
         record = json.loads(line)
         if "failure" in record:
-            raise KinspectError(record["failure"], record["hint"])
+            raise KinspectError(record["failure"], record["hint"], GIVEN_UP)
         if "note" in record:
             notes.append(record["note"])
         elif "end" in record:

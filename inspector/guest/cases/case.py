@@ -38,6 +38,8 @@ KEYS = (
     "archs",
     "small_tensors",
 )
+STATED = "stated"
+"""Name of the case that --signature and -D state."""
 TYPE = re.compile(r"(?P<type>.+?)(?::(?P<suffix>\d+))?\s*")
 DIVISIBLE = "16"
 SUFFIX_ONE = "1"
@@ -223,16 +225,26 @@ def _check_names(
         if extra:
             suggestion = did_you_mean(extra, missing or names)
             faults.append(f"names {_quoted(extra)}, which the kernel has not{suggestion}")
+        is_typed = case.name == STATED
+        subject = f"--signature of {case.kernel}" if is_typed else subject
         message = f"{subject} {' and '.join(faults)}"
         if config is not None and any(name in config.constexprs for name in missing):
             values = {**config.constexprs, **config.options}
             stated = ", ".join(f"{name}={value!r}" for name, value in values.items())
+            if is_typed:
+                defines = " ".join(f"-D {name}={value}" for name, value in values.items())
+                raise CaseError(f"{message}; the kernel is autotuned", f"add {defines}")
             raise CaseError(
                 f"{message}; the kernel is autotuned: state one config, e.g. {stated}",
                 f"add 'constexprs': {dict(config.constexprs)!r}, "
                 f"'options': {dict(config.options)!r} to the case",
             )
-        raise CaseError(message, f"the kernel's parameters are {', '.join(names)}")
+        constants = [p.name for p in parameters if p.constexpr and p.name in missing]
+        defines = " ".join(f"-D {name}=VALUE" for name in constants) if is_typed else ""
+        parameters_text = f"the kernel's parameters are {', '.join(names)}"
+        raise CaseError(
+            message, f"{parameters_text}; add {defines}" if defines else parameters_text
+        )
 
 
 def _constant(subject: str, case: Case, parameter: KernelParameter) -> Any:

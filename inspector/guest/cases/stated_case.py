@@ -7,10 +7,7 @@ from typing import Any
 
 from ..frontend import TritonKernels
 from ..kernel_patterns import matches, names_only
-from .case import CaseError, did_you_mean
-
-NAME = "stated"
-"""Name of the case in reports."""
+from .case import STATED, CaseError, did_you_mean
 
 
 def typed_case(
@@ -44,7 +41,7 @@ def typed_case(
         )
     defines: Mapping[str, Any] = stated["defines"]
     return {
-        "name": NAME,
+        "name": STATED,
         "kernel": kernel,
         "signature": {n: a["type"] for n, a in arguments.items() if "type" in a},
         "constexprs": {

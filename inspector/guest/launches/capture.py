@@ -188,7 +188,14 @@ class _ScriptRun:
                 self._emit({"retry": retry})
                 return
             self._script.explain(failure)
-            record = ending(failure, request.path, self._project, self._stubs, recorder.captured)
+            record = ending(
+                failure,
+                request.path,
+                request.home,
+                self._project,
+                self._stubs,
+                recorder.captured,
+            )
             if record is not None:
                 self._emit(record)
                 return

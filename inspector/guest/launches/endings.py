@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..checkout import PROTECTED
+from ..kernel_patterns import command
 from ..missing_modules import install_hint, is_module, missing_module, stub_note
 from ..records import error, one_line
 from ..world.stubs import NotInstalledError
@@ -22,13 +23,19 @@ class OutOfTimeError(BaseException):
 
 
 def ending(
-    failure: BaseException, path: str, project: Project, stubs: list[str], captured: int
+    failure: BaseException,
+    path: str,
+    home: str,
+    project: Project,
+    stubs: list[str],
+    captured: int,
 ) -> dict[str, Any] | None:
     """The error record of a script's end; None for an end that is no failure.
 
     Args:
         failure: the exception that ended it.
         path: the script.
+        home: the folder that the user called kinspect in.
         project: the user's files.
         stubs: modules that were replaced by stubs.
         captured: specialisations recorded until then.
@@ -39,7 +46,7 @@ def ending(
     if isinstance(failure, SyntaxError):
         site = f"{failure.filename or path}:{failure.lineno or 1}"
     progress = f" after {captured} specialisations" if captured else ""
-    message_and_hint = _known_ending(failure, progress)
+    message_and_hint = _known_ending(failure, progress, command(path, home, "-- ARGS"))
     if message_and_hint is None:
         text = one_line(failure)[:MAX_MESSAGE_LENGTH] or "no message"
         message = f"the script ended{progress}: {type(failure).__name__}: {text}"
@@ -47,12 +54,13 @@ def ending(
     return error("capture", *message_and_hint, place=site)
 
 
-def _known_ending(failure: BaseException, progress: str) -> tuple[str, str] | None:
+def _known_ending(
+    failure: BaseException, progress: str, with_arguments: str
+) -> tuple[str, str] | None:
     """Message and hint for an exception with a remedy of its own; None for any other."""
     if isinstance(failure, SystemExit):
         message = f"the script ended itself{progress}: sys.exit({failure.code!r})"
-        hint = "give it the arguments that it wants after --, as `kinspect analyze x.py -- ARGS`"
-        return message, hint
+        return message, f"give it the arguments that it wants after --: {with_arguments}"
     if isinstance(failure, ImportError):
         missing = missing_module(failure) or failure.name or ""
         name = missing.partition(".")[0] if is_module(missing) else ""

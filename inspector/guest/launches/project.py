@@ -15,6 +15,11 @@ from ..world.reporting import may_launch
 OWN_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
+def is_own(path: str) -> bool:
+    """Whether a file is one of this package."""
+    return os.path.abspath(path).startswith(OWN_FOLDER)
+
+
 class Project:
     """The code that belongs to the script, as opposed to the libraries it uses.
 
@@ -39,9 +44,7 @@ class Project:
     def owns_code(self, code: CodeType) -> bool:
         """Whether code comes from a file of the user, and not from this package."""
         name = code.co_filename
-        if name.startswith("<") or os.path.abspath(name).startswith(OWN_FOLDER):
-            return False
-        return self.owns(name)
+        return not name.startswith("<") and not is_own(name) and self.owns(name)
 
     def install(self) -> None:
         """Compiles the project's modules without their asserts, and writes no byte code.

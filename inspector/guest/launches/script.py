@@ -28,7 +28,7 @@ from .launching_code import (
     is_test,
     stated_arguments,
 )
-from .project import Project
+from .project import Project, is_own
 from .request import ScriptRequest
 from .tests import is_test_file, run_tests
 
@@ -108,13 +108,21 @@ class Script:
             run_tests(self._project.path, self._emit, self._request.max_sets)
 
     def explain(self, failure: BaseException) -> None:
-        """Prints a traceback, from the user's first frame on, to the script's own output."""
+        """Prints a traceback without our own frames to the script's own output."""
         if isinstance(failure, (SyntaxError, SystemExit)):
             return  # the error's message says everything
         trace = failure.__traceback__
         while trace is not None and not self._project.owns_code(trace.tb_frame.f_code):
             trace = trace.tb_next
-        traceback.print_exception(type(failure), failure, trace)
+        told = traceback.TracebackException(type(failure), failure, trace)
+        pending: list[traceback.TracebackException | None] = [told]
+        while pending:
+            link = pending.pop()
+            if link is not None:
+                frames = [frame for frame in link.stack if not is_own(frame.filename)]
+                link.stack = traceback.StackSummary.from_list(frames)
+                pending += [link.__cause__, link.__context__]
+        sys.stderr.write("".join(told.format()))
 
     def nothing_launched(
         self, other_kernels: Iterable[str], patterns: Sequence[str]
@@ -186,8 +194,8 @@ class Script:
             # The likeliest is the last: it is a line of its own.
             by = told[0].by and os.path.relpath(told[0].by, home)
             way = f"it is launched by {by}, which a file calls" if by else "run a file that uses it"
-            others = [os.path.relpath(runner.file, home) for runner in told[1:]]
-            also = f", {' or '.join(others)} or" if others else ""
+            further = [os.path.relpath(runner.file, home) for runner in told[1:]]
+            also = f", {' or '.join(further)} or" if further else ""
             ways.append(f"{way}{also}: {command(told[0].file, home)}")
         return ways, [runner.file for runner in files]
 

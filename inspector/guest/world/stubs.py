@@ -9,6 +9,7 @@ import functools
 import importlib.metadata
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -17,6 +18,8 @@ from typing import Any
 from ..checkout import PROTECTED
 from .assumptions import LOG
 
+# torch takes the classmethod of a class that stands for a value for a plain one.
+warnings.filterwarnings("ignore", message="Defining your `__torch_function__` as a plain method")
 VERSION = "0.0.0"
 STUB_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "not installed")
 """The folder of the stubs, which does not exist: some scripts look into a package's folder."""
@@ -32,6 +35,9 @@ class NotInstalledError(TypeError):
     def __init__(self, origin: str) -> None:
         self.module = origin.lstrip("(").partition(".")[0].rstrip("()")
         super().__init__(f"{origin} is not known: {self.module} is not installed")
+
+
+NotInstalledError.__module__ = "builtins"  # tracebacks of users' scripts name it
 
 
 class InertMeta(type):
