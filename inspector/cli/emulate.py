@@ -115,8 +115,8 @@ def emulate(
 
     TARGET is a Python script with the arguments after --, or a test file, which pytest runs
     (FILE::TEST runs any other file as tests). It may also be assembly or a code object; then
-    one of its kernels is launched as --grid, --workgroup and --args say. Tensors hold what the compiled
-    code computes. Nothing is timed.
+    one of its kernels is launched as --grid, --workgroup and --args say. Tensors hold what the
+    compiled code computes. Nothing is timed.
 
     Findings are: outside, outside_lds, outside_scratch, misaligned (accesses); unwaited,
     uninitialised, lds_uninitialised (values); lds_race, global_race, divergent_barrier, hang (waves

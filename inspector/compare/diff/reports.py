@@ -224,7 +224,7 @@ def _incomparable(left: KernelReport, right: KernelReport) -> str:
     if names:
         passed = ", ".join(f"{name} {before[name]} | {after[name]}" for name in names)
         return f"other launches, of which times are not compared: {passed}"
-    assumed = [_assumed(left.time), _assumed(right.time)]
+    assumed = (_assumed(left.time), _assumed(right.time))
     if left.arch == right.arch and assumed[0] != assumed[1]:
         return f"times are not compared, they assume {assumed[0]} and {assumed[1]}"
     return ""
