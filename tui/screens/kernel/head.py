@@ -23,7 +23,7 @@ from .pane_text import SIGNS
 _TEXT = 96  # columns of the first screen in a window
 _BARS = 3
 _BAR_FROM = 100  # columns of the widget from which on bars stand on the right
-_BAR, _NAME, _AMOUNT = 12, 12, 16  # cells of a bar, of its name and of its figure
+_BAR, _NAME, _AMOUNT = 10, 16, 16  # cells of a bar, of its name and of its figure
 _LABEL = 7  # cells of a row's label and the blank after it
 _MOST_LINES = 2
 """Rows that one text may be broken over."""
