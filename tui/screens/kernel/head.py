@@ -27,7 +27,7 @@ _BAR, _NAME, _AMOUNT = 10, 16, 16  # cells of a bar, of its name and of its figu
 _LABEL = 7  # cells of a row's label and the blank after it
 _MOST_LINES = 2
 """Rows that one text may be broken over."""
-_RANKS = {"time": 3, "waves": 7, "uses": 9, "spills": 4, "lines": 10, "busy": 6}
+_RANKS = {"time": 3, "waves": 7, "uses": 9, "spill": 4, "lines": 10, "busy": 6}
 """Figures of the first screen that the head shows: the lowest first where there is little room."""
 
 
