@@ -60,10 +60,10 @@ QUESTIONS = (
     Question(
         "1-spill",
         "Why is this kernel slow, and which line spills?",
-        ("down", "enter", "n"),
+        ("down", "enter"),
         (
             r"KI038 waves_per_eu=2 makes",
-            r"( 88 [✗▲] +\d+|line 88) +for start_n in",
+            r"( 64 [✗▲] +\d+|line 64) +return tl.load",
             r"reloads +scratch \d+",
         ),
     ),
@@ -77,7 +77,7 @@ QUESTIONS = (
         "3-narrow",
         "Which accesses are narrow, and why?",
         ("down", "down", "enter", "s", "s", "t"),
-        (r"16 bits a lane, 8 times as many would do", r"narrow +16 of 128 bits: the tile is"),
+        (r"16 bits a lane, 8 times as many would do", r"narrow +16 of 128 bits: the tile"),
     ),
     Question(
         "4-waits",
@@ -109,8 +109,7 @@ QUESTIONS = (
 STEPS = (
     (None, "the table: one row is red", "1-kernels"),
     ("down", "to its worst specialisation", None),
-    ("enter", "its code", None),
-    ("n", "the first line that hurts: a spill, with its line of Python and TTGIR", "2-spill"),
+    ("enter", "the line that hurts: a spill, with its line of Python and TTGIR", "2-spill"),
     ("enter", "what it means and what to change", None),
     ("escape", "", None),
     ("5", "what limits occupancy, and what would give the next step", "3-occupancy"),

@@ -161,7 +161,7 @@ def why(kernel: KernelReport) -> Iterator[Figure]:
     text.append(Span(f", LDS {view.kib(lds)} of {view.kib(most)}"))
     yield Figure("uses", tuple(text))
     if spilled := registers_view.spills_sentence(kernel):
-        yield Figure("spills", words(spilled, "warning"))
+        yield Figure("spill", words(spilled, "warning"))
 
 
 def _registers(kernel: KernelReport) -> str:

@@ -547,7 +547,7 @@ async def test_the_head_is_the_first_screen_of_the_report(
         for figure in present.why(kernel):
             if figure.label in ("time", "waves", "uses"):
                 assert plain(figure.text) in said
-        assert "memory ▇▇▇▇" in rows[0]
+        assert "memory ▇▇▇▆" in rows[0]
         assert rows[0].endswith("38 % of peak")
         assert "busy" not in said  # the bars say it
         assert kernel.findings[0].message[:60] in said

@@ -23,11 +23,11 @@ from .pane_text import SIGNS
 _TEXT = 96  # columns of the first screen in a window
 _BARS = 3
 _BAR_FROM = 100  # columns of the widget from which on bars stand on the right
-_BAR, _NAME, _AMOUNT = 12, 12, 16  # cells of a bar, of its name and of its figure
+_BAR, _NAME, _AMOUNT = 10, 16, 16  # cells of a bar, of its name and of its figure
 _LABEL = 7  # cells of a row's label and the blank after it
 _MOST_LINES = 2
 """Rows that one text may be broken over."""
-_RANKS = {"time": 3, "waves": 7, "uses": 9, "spills": 4, "lines": 10, "busy": 6}
+_RANKS = {"time": 3, "waves": 7, "uses": 9, "spill": 4, "lines": 10, "busy": 6}
 """Figures of the first screen that the head shows: the lowest first where there is little room."""
 
 

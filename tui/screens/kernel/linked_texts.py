@@ -60,7 +60,7 @@ def first_line(report: KernelReport, reading: KernelReading | None) -> tuple[str
         return "amdgcn", max(report.time.instructions, key=lambda row: row.stalled).line
     for finding in sorted(report.findings, key=lambda finding: finding.is_refuted):
         if finding.isa_lines:
-            return "amdgcn", finding.isa_lines[0]
+            return "amdgcn", min(finding.isa_lines, key=lambda line: _coldness(report, line))
         for at in finding.locations:
             if at.kind == "source" and report.source is not None and at.file == report.source.file:
                 return "source", at.line
@@ -69,6 +69,15 @@ def first_line(report: KernelReport, reading: KernelReading | None) -> tuple[str
     function = reading.function if reading is not None else None
     code = function.instructions if function is not None else ()
     return "amdgcn", code[0].line if code else None
+
+
+def _coldness(report: KernelReport, line: int) -> tuple[bool, bool]:
+    """Puts lines of the main loop first, then those of other hot loops."""
+    around = [
+        loop for loop in report.loops if any(first <= line <= last for first, last in loop.lines)
+    ]
+    in_main = any(loop.id == report.main_loop for loop in around)
+    return not in_main, not any(loop.hot for loop in around)
 
 
 class LinkedTexts:
