@@ -152,7 +152,7 @@ async def test_the_page_follows_a_save(tmp_path: Path) -> None:
         grown = text.replace("small", "one").replace(".vgpr_count:     40", ".vgpr_count:     72")
         assert "72" in grown
         (tmp_path / "one.s").write_text(grown)
-        await shown(lambda: "run 2, watching" in text_of(app) and "72↑" in text_of(app))
+        await shown(lambda: "run 2, watching" in text_of(app) and "72✗" in text_of(app))
         table = app.screen.query_one(Table)
         assert rows()[table.cursor] == "two"
         (tmp_path / "one.s").write_bytes(b"\0\1\2 no text")
@@ -166,7 +166,7 @@ async def test_the_page_follows_a_save(tmp_path: Path) -> None:
         await shown(lambda: "Kernel  two.s was removed: last figures  two" in text_of(app))
         (tmp_path / "two.s").write_text(text.replace("small", "two"))
         await shown(lambda: "was removed" not in text_of(app).splitlines()[0])
-        await pilot.press("escape")
+        await pilot.press("q")
         await shown(lambda: "run 5, watching" in text_of(app))
         assert "removed two" not in text_of(app)
         await pilot.press("ctrl+q")
