@@ -156,8 +156,8 @@ def write_trace(
         )
         table.writerow([code_object, start, f"; {kernel}", 0, 0, 0, 0, ""])
         for i in code:
-            sums = trace.totals.get(i.address, zero)
-            table.writerow([code_object, i.address, i.text, *sums, i.source])
+            costs_here = trace.totals.get(i.address, zero)
+            table.writerow([code_object, i.address, i.text, *costs_here, i.source])
     return trace
 
 

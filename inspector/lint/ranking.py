@@ -22,7 +22,7 @@ SEVERITY_RANK: Mapping[Severity, int] = MappingProxyType(
 )
 Price = Callable[[Removal], "float | None"]
 """Percent of a launch's time that goes with some work; None where that is not known."""
-Place = tuple[bool, int, float, int]
+Place = tuple[bool, bool, float, int]
 """A place in the order of findings, the lowest first."""
 
 
@@ -98,14 +98,11 @@ def valued(finding: Finding, percent: float | None, *, is_stated: bool) -> Findi
 def place_in_order(severity: Severity, saves_percent: float | None) -> Place:
     """The place of a finding by its severity and by what its cure saves, the lowest first.
 
-    Errors come first; then the cures that save much, those of which nobody knows it, and the
-    others, each by what they save, warnings before notes.
+    Errors come first; then cures by what they save; those of which nobody knows it are last. What
+    nobody has a time for goes by severity.
     """
-    if saves_percent is None:
-        kind, saving = 1, 0.0
-    else:
-        kind, saving = (0 if saves_percent >= MUCH else 2), -saves_percent
-    return severity != "error", kind, saving, SEVERITY_RANK[severity]
+    is_known = saves_percent is not None
+    return severity != "error", not is_known, -(saves_percent or 0.0), SEVERITY_RANK[severity]
 
 
 def rank(finding: Finding) -> Place:
