@@ -93,7 +93,7 @@ QUESTIONS = (
     ),
     Question(
         "6-compare",
-        "Which of two tile sizes is better, and by what?",
+        "Which of two tile sizes is better, and by how much?",
         ("down", "m", "m", "c"),
         (r"BLOCK_M 128 → 64, BLOCK_N 64 → 32", r"(mixed|better|worse) ", r"per MMAC"),
     ),

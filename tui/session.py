@@ -229,7 +229,7 @@ class Session(Struct):
         return entry
 
     def take_trials(self, entry: SessionKernel, findings: Iterable[Finding]) -> None:
-        """Gives the findings of a kernel what was tried for them.
+        """Gives a kernel its findings as they are told once changes were tried for them.
 
         Args:
             entry: the kernel, unless it was replaced since.
@@ -237,12 +237,9 @@ class Session(Struct):
         """
         if self.entries.get(entry.key) is not entry:
             return
-        trials = {finding.fingerprint: finding.trials for finding in findings if finding.trials}
-        told = tuple(
-            replace(finding, trials=trials.get(finding.fingerprint, finding.trials))
-            for finding in entry.report.findings
-        )
-        report = replace(entry.report, findings=told)
+        tried = {finding.fingerprint: finding for finding in findings if finding.trials}
+        told = (tried.get(finding.fingerprint, finding) for finding in entry.report.findings)
+        report = replace(entry.report, findings=tuple(told))
         self.entries[entry.key] = replace(entry, report=report)
         self.changed()
 

@@ -242,6 +242,7 @@ WORDLESS = {
     "roofline--grid",
     "table--track",
     "status--track",
+    "head--track",
     "{'':{margin}}",
 }
 """Bars and marks: nobody reads them."""

@@ -392,7 +392,9 @@ async def test_what_all_kernels_share_is_said_once(opened: Any, report: Report) 
         app.session.take(Reported((10, 0), long))
         app.screen.refresh_from_session()
         await settled(pilot)
-        assert any("✖ A_LONG_NAME_OF_A_CONSTEXPR… gfx950  " in line for line in rows(pilot))
+        (told,) = (line for line in rows(pilot) if "✖ A_LONG_NAME" in line)
+        assert "…" in told.partition(" gfx950  ")[0]
+        assert "num_warps=4 gfx950  " in told
 
 
 async def test_a_group_tells_what_its_findings_propose(opened: Any, report: Report) -> None:

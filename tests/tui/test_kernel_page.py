@@ -561,7 +561,7 @@ async def test_the_head_is_the_first_screen_of_the_report(
 def test_a_finding_without_a_cure_comes_last(linked: KernelReport) -> None:
     first, second, *_ = linked.findings
     useless = Trial((Change("option", "num_warps", 8, 4),), False, launches=True)
-    given_up = replace(first, saves_percent=83.5, trials=(useless,))
+    given_up = replace(first, saves_percent=83.5, trials=(useless,), fix_is_trials=True)
     rows = head_of(replace(linked, findings=(given_up, second))).rows
     worst, after = (plain(row.text) for row in rows if row.label in ("worst", "next"))
     assert second.message in worst

@@ -305,7 +305,8 @@ async def test_a_finding_promises_nothing_once_no_change_helped(
     kernel = replace(compiled, findings=(saving, *others))
     slower = time_change(41, 58)
     useless = Trial(change("num_warps", 8), False, {}, {}, launches=True, time=slower)
-    fake = Child(("findings", (replace(saving, trials=(useless,)), *others)))
+    told = replace(saving, trials=(useless,), fix_is_trials=True)
+    fake = Child(("findings", (told, *others)))
     monkeypatch.setattr("kinspect.tui.trials_child.trials_child", lambda *work: fake)
     async with opened(of=replace(report, kernels=(kernel,))) as pilot:
         pilot.app.open_kernel(kernel.id)  # type: ignore[attr-defined]

@@ -47,7 +47,7 @@ class LeaveScreen(Dialogue[Choice]):
         box = Vertical()
         entitle(box, "Leave kinspect?")
         with box:
-            yield Static(text)
+            yield Static(text, markup=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Saving is no choice where nothing can be saved."""
