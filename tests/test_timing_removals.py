@@ -251,3 +251,13 @@ def test_a_loop_that_few_waves_run_far_longer_is_uneven(
     (loop,) = looped(_WORK).function.loops
     found = uneven([TracedLoop(loop, frozenset(), 0)], np.array([runs]))
     assert (found and (found.most, found.median)) == told
+
+
+def test_trips_and_addresses_from_memory_are_known_to_be_such() -> None:
+    count = "  s_sub_u32 s7, s7, 1\n  s_cmp_lg_u32 s7, 0\n  s_cbranch_scc1 .Linner\n"
+    read = "  s_load_dword s7, s[4:5], 0x0\n  s_waitcnt lgkmcnt(0)\n  s_add_u32 s7, s7, 2\n"
+    gather = "  v_lshlrev_b32 v9, 2, v8\n  global_load_dword v10, v9, s[4:5]\n"
+    wait = "  s_waitcnt vmcnt(0)\n"
+    assert not looped(f"{_NARROW}{wait}  v_add_f32 v2, v8, v9\n").goes_by_data
+    assert looped(f"{read}.Linner:\n{_WORK}{count}").goes_by_data
+    assert looped(f"{_NARROW}{wait}{gather}{wait}").goes_by_data

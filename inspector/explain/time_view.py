@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..model import TimeChange
+from ..model import KernelReport, TimeChange
 from ..model.removal import LEAST
 from ..model.time import BOUNDS, CostGone, KernelTime, LoopTime, Saving, StallReason
 from .quantities import scaled
@@ -62,6 +62,14 @@ def estimate(time: KernelTime) -> str:
     """`41 µs (29–55, estimated)`."""
     low, high = amount(time.low).removesuffix(" µs"), amount(time.high).removesuffix(" µs")
     return f"{amount(time.us)} ({low}–{high}, estimated)"
+
+
+def guessed(kernel: KernelReport) -> str:
+    """That a launch goes by values that nobody knows; empty where it does not."""
+    made_up = kernel.time.goes_by_made_up if kernel.time is not None else ()
+    if not made_up:
+        return ""
+    return f"a guess: made-up {', '.join(made_up)} values decide addresses, masks or loops"
 
 
 def busiest(time: KernelTime) -> list[tuple[str, float]]:

@@ -148,6 +148,8 @@ class KernelTime(Struct, frozen=True, kw_only=True):
         savings: what would save how much, the most first and `BOUNDS` behind the others; empty
             where nobody asked.
         assumed: what was taken for granted.
+        goes_by_made_up: types of integers that nobody knows where its addresses, masks or branches
+            rest on what it loads.
         memory_bytes: that the launch moves to and from the device memory, from an empty cache; None
             in reports of older versions.
         peak_mhz: the product's peak clock, from which `mhz` follows; None where `mhz` was stated,
@@ -172,5 +174,6 @@ class KernelTime(Struct, frozen=True, kw_only=True):
     instructions: tuple[InstructionTime, ...] = ()
     savings: tuple[Saving, ...] = ()
     assumed: tuple[str, ...] = ()
+    goes_by_made_up: tuple[str, ...] = ()
     memory_bytes: Count | None = None
     peak_mhz: Positive | None = None

@@ -95,10 +95,9 @@ def with_time(
     def time() -> _Found:
         emulator = _emulator(code, machine, grid, options)
         captured = captured_launch(code.function, emulator, grid, passed, context.metadata or {})
-        assumed = [f"made-up {', '.join(sorted(set(captured.made_up)))} values"]
         return _launch_time(
             emulator, machine, captured.launch, captured.buffers, report, options,
-            assumed if captured.made_up else (),
+            sorted(set(captured.made_up)),
         )  # fmt: skip
 
     return _timed_report(report, time)
@@ -206,16 +205,30 @@ def _launch_time(
     buffers: list[Buffer],
     report: KernelReport,
     options: TimeOptions,
-    assumed: Sequence[str] = (),
+    made_up: Sequence[str] = (),
 ) -> _Found:
-    """The time of a launch of which a few workgroups are executed."""
+    """The time of a launch of which a few workgroups are executed.
+
+    Args:
+        emulator: of the kernel.
+        machine: the target.
+        launch: the whole grid.
+        buffers: global memory.
+        report: of the kernel.
+        options: how.
+        made_up: types of the buffers of which nobody knows what they hold.
+    """
     doing(f"timing {report.name}")
     device = _in_mode(_device(machine, options), machine, report)
     timing = traced(emulator, machine, device, launch, buffers, _resident(report), options.seconds)
     now = timed(timing)
     warm = timed(timing.warm()).us if options.warm and timing.can_be_warm else None
     found = attributed(timing, now)
+    assumed = (f"made-up {', '.join(made_up)} values",) if made_up else ()
     time = _kernel_time(timing, found, now, options, assumed)
+    if timing.goes_by_data:
+        guessed = tuple(dtype for dtype in made_up if "float" not in dtype)
+        time = replace(time, goes_by_made_up=guessed)
     if warm is not None and warm <= 0.97 * now.us:
         time = replace(time, warm_us=round(warm, 3))
     price = LaunchPrice(timing, now) if options.prices else None

@@ -123,7 +123,7 @@ def verdict(kernel: KernelReport) -> Text:
 
 def grounds(kernel: KernelReport) -> Iterator[Text]:
     """What a report rests on: what was assumed, not read or emulated."""
-    for text in (view.assumed(kernel), view.unread(kernel)):
+    for text in (time_view.guessed(kernel), view.assumed(kernel), view.unread(kernel)):
         if text:
             yield words(text, "warning")
     if emulated := view.emulated(kernel):

@@ -6,7 +6,7 @@ longer than all that the timing needs of its loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -41,6 +41,7 @@ class Thinned:
 
     Attributes:
         for_addresses, for_branches: the steps of each block.
+        goes_by_data: whether addresses, masks or branches rest on what it loads of global memory.
     """
 
     def __init__(self, code: PreparedCode) -> None:
@@ -57,8 +58,28 @@ class Thinned:
                 if inst.cls in LDS_CLASSES:
                     address |= lds_address_bits(inst, parts)
                 accesses[inst.index] = address, effect.low | effect.high
-        self.for_addresses = _steps(code, _needed(code, effects, accesses, flow))
-        self.for_branches = _steps(code, _needed(code, effects, {}, flow))
+        sites, read = _needed(code, effects, accesses, flow)
+        self.for_addresses = _steps(code, sites)
+        self.for_branches = _steps(code, _needed(code, effects, {}, flow)[0])
+        # Scalar loads are among the sites where something reads them, others in any case.
+        scalar = {inst.index for inst in function.instructions if inst.cls == "smem_load"}
+        loads = read | scalar.intersection(sites)
+        self.goes_by_data = not loads.isdisjoint(_loads_of_data(code))
+
+
+def _loads_of_data(code: PreparedCode) -> Iterator[int]:
+    """What loads from global memory, scalar loads of the kernel's arguments aside."""
+    start = code.function.resources.wave_start
+    arguments = start.kernarg_ptr if start is not None else None
+    for inst, parts in zip(code.function.instructions, code.decoded, strict=True):
+        if inst.cls == "global_load":
+            yield inst.index
+        elif inst.cls == "smem_load" and start is not None:
+            if parts.operands[1].first != arguments:
+                yield inst.index
+            target = parts.operands[0]
+            if arguments in range(target.first, target.first + target.count):
+                arguments = None  # from here on the registers hold something else
 
 
 def _needed(
@@ -66,11 +87,12 @@ def _needed(
     effects: Sequence[RegisterEffect],
     accesses: dict[int, tuple[int, int]],
     flow: set[int],
-) -> Sequence[int]:
-    """What accesses and branches rest on, through memory as well."""
+) -> tuple[Sequence[int], frozenset[int]]:
+    """What accesses and branches rest on, through memory as well, and whose results they read."""
     masked = masked_sites(code.function, code.effects)
     always = set(flow)
     sites: Sequence[int] = ()
+    read: frozenset[int] = frozenset()
     for _ in range(_ROUNDS):
         found = backward_slice(code.function, effects, accesses, always, EXEC_BITS, masked=masked)
         sites = found.sites
@@ -81,7 +103,7 @@ def _needed(
         always |= added
         for site in added & accesses.keys():
             accesses[site] = effects[site].reads, accesses[site][1]
-    return sites
+    return sites, read
 
 
 def _stored(code: PreparedCode, chosen: set[int], read: frozenset[int]) -> set[int]:

@@ -56,6 +56,7 @@ class Timing(Struct, frozen=True):
         part: of the simulated waves that is simulated; their time is taken to grow evenly.
         outside: the first access outside of every buffer.
         uneven: a loop that some waves run far longer than most.
+        goes_by_data: whether addresses, masks or branches rest on what is in global memory.
     """
 
     machine: Machine
@@ -71,6 +72,7 @@ class Timing(Struct, frozen=True):
     part: float = 1.0
     outside: Trouble | None = None
     uneven: UnevenLoop | None = None
+    goes_by_data: bool = False
 
     def with_grid(self, workgroups: int, busiest: int) -> Timing:
         """The launch with fewer workgroups, of which the busiest compute unit gets some."""
@@ -191,6 +193,7 @@ def traced(
         part,
         done.outside,
         done.uneven,
+        done.goes_by_data,
     )
 
 

@@ -75,12 +75,14 @@ class Trace(Struct, frozen=True):
             before; missing where it touched none.
         outside: the first access outside of every buffer.
         uneven: the loop that some waves run far longer than most; None where none is such.
+        goes_by_data: whether addresses, masks or branches rest on what is in global memory.
     """
 
     workgroups: dict[int, list[WaveTrace]]
     fresh: dict[int, float]
     outside: Trouble | None = None
     uneven: UnevenLoop | None = None
+    goes_by_data: bool = False
 
 
 def trace(
@@ -137,6 +139,7 @@ def trace(
         fresh_shares(recorder.noted.events),
         next((found for found in recorder.troubles.values() if found.kind == "outside"), None),
         uneven(runner.loops, skipped),
+        runner.goes_by_data,
     )
 
 
@@ -257,6 +260,7 @@ class _TracingRunner(GridRunner):
     def __init__(self, code: PreparedCode, *others: Any) -> None:
         super().__init__(code, *others)
         self._thinned = Thinned(code)
+        self.goes_by_data = self._thinned.goes_by_data
         block_of = {
             site: number
             for number, block in enumerate(code.blocks)
