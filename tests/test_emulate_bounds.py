@@ -33,7 +33,7 @@ def test_too_large_a_launch_says_what_was_asked_for(
     (tmp_path / "k.s").write_text(text)
     done = tool_in_process("emulate", "k.s", *ARGUMENTS, "--block", "64", *options, cwd=tmp_path)
     assert said in done.stderr
-    assert done.returncode == 125
+    assert done.returncode == 2
     assert "internal error" not in done.stderr
 
 
@@ -81,7 +81,7 @@ def test_code_that_takes_too_long_to_read_is_refused(
     )
     done = tool_in_process("emulate", "k.s", *ARGUMENTS, "--block", "64", cwd=tmp_path)
     assert "reading it takes more than" in done.stderr
-    assert done.returncode == 125
+    assert done.returncode == 2
 
 
 def test_a_script_is_told_so_too(tmp_path: Path, tool_in_process: Callable[..., Any]) -> None:

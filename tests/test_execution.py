@@ -110,7 +110,7 @@ ATTACKS: Mapping[str, Attack] = {
     "the path of a module's module": Attack(
         "n = p.insert(0, '/tmp')",
         names={"p": {"library": {"module": LANGUAGE_MODULE, "qualname": "core.knobs.os.sys.path"}}},
-        said="no part of a language",
+        said="not part of a language",
     ),
     "a call of the library in a value": Attack(
         "n = V",
@@ -156,7 +156,7 @@ ATTACKS: Mapping[str, Attack] = {
     "state of a library": Attack(
         "n = p.pop('triton.compiler.code_generator')",
         names={"p": {"library": {"module": f"{LANGUAGE_MODULE}.extra", "qualname": "modules"}}},
-        said="no constant",
+        said="not a constant",
     ),
     "a function of torch in a module": Attack(
         "n = m.save",
@@ -213,7 +213,7 @@ ATTACKS: Mapping[str, Attack] = {
     "what a library's module holds": Attack(
         "f('touch {canary}')",
         names={"f": {"library": {"module": "triton.language", "qualname": "core.knobs.os.system"}}},
-        said="no part of a language",
+        said="not part of a language",
     ),
     "a function as a value": Attack(
         "f('touch {canary}')", names={"f": {"value": object_of("os", "system")}}, said="system"
@@ -894,7 +894,7 @@ def test_emulate_runs_python_scripts_alone(
     """A line of JSON can be Python."""
     path = tmp_path / name
     path.write_text(f'{{"trace": [open("{tmp_path}/canary", "w"), 1]}}\n')
-    assert main(["emulate", str(path)]) == 125
+    assert main(["emulate", str(path)]) == 2
     assert "no Python script" in capsys.readouterr().err
     with pytest.raises(KinspectError, match="no Python script"):
         kinspect.emulate(path)

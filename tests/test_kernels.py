@@ -166,9 +166,10 @@ def test_every_plan_has_a_kernel() -> None:
     assert {path.stem for path in PLANS.glob("*.yaml")} <= set(NAMES)
 
 
-def test_five_kernels_are_broken_every_time() -> None:
+def test_three_kernels_are_broken_every_time_and_others_in_the_long_run() -> None:
     always = [p for p in mutants() if not p.marks]
-    assert len({p.values[0].kernel for p in always}) >= 5
+    assert len({p.values[0].kernel for p in always}) >= 3
+    assert len({p.values[0].kernel for p in mutants()}) >= 5
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -127,7 +127,7 @@ def _comparison(
     is_number = isinstance(bound, (int, float)) and not isinstance(bound, bool)
     if not is_number and (kind == "number" or not isinstance(bound, str)):
         raise KinspectError(
-            f"the budget of {metric} is {limit!r}: {value} is no {kind}",
+            f"the budget of {metric} is {limit!r}: {value} is not a {kind}",
             'write a number, or a comparison: ">= 2", "!= \'lds\'"',
         )
     compare = FUNCTIONS[sign]

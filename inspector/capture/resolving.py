@@ -206,8 +206,8 @@ def _no_such_file(path: Path) -> KinspectError:
 
     folder = path.parent
     while not folder.is_dir():
-        names = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
-        near = get_close_matches(folder.name, names, n=1)
+        beside = folder.parent.iterdir() if folder.parent.is_dir() else ()
+        near = get_close_matches(folder.name, [p.name for p in beside if p.is_dir()], n=1)
         folder = folder.parent / near[0] if near else folder.parent
     close = [str(folder / path.name)] if (folder / path.name).exists() else []
     if not close:

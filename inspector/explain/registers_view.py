@@ -188,7 +188,9 @@ def spills_sentence(kernel: KernelReport) -> str:
     ]
     head = f"{plural(registers, 'register')}: " if registers else ""
     inside = " and ".join(parts) or "none in a hot loop"
-    return f"{head}{inside}; {whole} in all of the code" if whole else f"{head}{inside}"
+    if not whole or [counts for counts, _ in hot if counts] == [whole]:
+        return f"{head}{inside}"
+    return f"{head}{inside}; {whole} in all of the code"
 
 
 def _spill_accesses(metrics: Mapping[str, Metric]) -> str:
