@@ -445,7 +445,7 @@ def test_no_gpu_is_one_line(tool: Callable[..., Any], tmp_path: Path) -> None:
         (("softmax", "-b", "-p"), "-b and -p exclude each other"),
         (("softmax", "--compare", "cublas"), "'cublas' is not known"),
         (("softmax", "--config", "BLOCK"), "'BLOCK' is not KEY=VALUE"),
-        (("softmax", "--tune", "none"), "no number of configurations"),
+        (("softmax", "--tune", "none"), "is not a number of configurations"),
         (("softmax", "--cases", "nowhere.txt"), "nowhere.txt cannot be read"),
         (("softmax", "--style", "checker", "--format", "json"), "exclude each other"),
         (("softmax", "--cases", "a", "--", "-rows", "3"), "give one of them"),

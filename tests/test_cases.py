@@ -139,7 +139,7 @@ def test_lists_break_off() -> None:
 
 def test_not_for() -> None:
     def case(name: str, *archs: str) -> Case:
-        return Case(name, "k", {}, {}, {}, None, archs, True)
+        return Case(name, "k", {}, {}, {}, None, None, archs, True)
 
     message, _ = not_for([case("b", "gfx9999")], ["gfx942"])
     assert message == "case 'b' is only for gfx9999, not gfx942"
