@@ -155,7 +155,7 @@ def scratch_ops(body: list[str]) -> int:
 def test_case_describes_its_kernel(name: str, case: dict[str, Any]) -> None:
     kernel = getattr(MODULES[name], case["kernel"])
     required = {"name", "kernel", "signature", "constexprs", "options"}
-    assert required <= set(case) <= required | {"grid", "archs", "small_tensors"}
+    assert required <= set(case) <= required | {"grid", "args", "archs", "small_tensors"}
 
     given = [*case["signature"], *case["constexprs"]]
     assert sorted(given) == sorted(kernel.arg_names), "every argument once, and no other"

@@ -305,8 +305,9 @@ def test_expected(kinspect_compile):
     done = run(folder)
     assert "3 failed, 1 passed" in done.stdout
     errors = [line for line in done.stdout.splitlines() if line.startswith("E  ")]
-    wanted = ("no metric 'vgpr_cont'", "unknown target 'gfx943'", "none.s: no such file")
-    assert len(errors) == 3
+    wanted = ("unknown target 'gfx943'", "none.s: no such file")
+    assert "no metric 'vgpr_cont'" in done.stdout
+    assert len(errors) == 2
     assert all(text in line for text, line in zip(wanted, errors, strict=True))
     assert "inspector/api" not in done.stdout
 

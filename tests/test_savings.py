@@ -115,7 +115,7 @@ def test_the_order_of_findings() -> None:
     )
     prices = {"vector": 12.0, "matrix": 70.0, "lds": 4.0, "loads": 0.4, "stores": 2.0}
     said = priced(rules, kernel(loops=[loop(count__scratch_load=9)]), prices)
-    assert [f.rule for f in said.findings] == ["E1", "W3", "W1", "W2", "N1", "N2"]
+    assert [f.rule for f in said.findings] == ["E1", "W3", "W1", "N2", "W2", "N1"]
     assert [f.rule for f in said.leads] == ["F2", "F1"]
 
 

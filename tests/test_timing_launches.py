@@ -127,6 +127,7 @@ def test_what_is_left_out_changes_neither_ways_nor_addresses(
     class Whole:
         def __init__(self, code: Any) -> None:
             self.for_addresses = self.for_branches = code.blocks
+            self.goes_by_data = False
 
     monkeypatch.setattr(tracing, "Thinned", Whole)
     monkeypatch.setattr(tracing, "INNERMOST_TRIPS", 1000)
@@ -466,8 +467,8 @@ def test_a_text_that_is_no_file_has_its_constants() -> None:
     [
         ((1 << 31, 1, 1), {}, "a grid of 2,147,483,648 workgroups"),
         ((0, 1, 1), {}, "its grid is empty"),
-        ((1, 1, 1), {"gpu": "MI250X"}, "no known product of gfx942; there is MI300A, MI300X"),
-        ((1, 1, 1), {"gpu": "nothing"}, "no known product of gfx942; there is MI300A, MI300X"),
+        ((1, 1, 1), {"gpu": "MI250X"}, "not a known product of gfx942; there is MI300A, MI300X"),
+        ((1, 1, 1), {"gpu": "nothing"}, "not a known product of gfx942; there is MI300A, MI300X"),
     ],
 )
 def test_an_impossible_launch_says_why(

@@ -174,7 +174,7 @@ def test_fixture(path: Path) -> None:
         if number in by_line:
             assert by_line[number].name.split(".")[-1] in line
 
-    stores = queries.stores(module)
+    stores = queries.named(module, queries.STORES)
     assert [store.loc and store.loc.file for store in stores] == ["kernel.py"]
     files = {op.loc.file for op in module.ops if op.loc is not None}
     assert "kernel.py" in files

@@ -118,7 +118,7 @@ def test_memory_operations_by_name() -> None:
     for stage in texts.values():
         module = parse_ttgir(stage, "atomics")
         assert len(queries.loads(module)) == 1
-        assert len(queries.stores(module)) == 1
+        assert len(queries.named(module, queries.STORES)) == 1
 
 
 def test_every_tensor_of_compiled_kernels_converts() -> None:

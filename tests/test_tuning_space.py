@@ -123,7 +123,7 @@ def test_points_that_are_stated_have_what_follows_from_them() -> None:
 
 @pytest.mark.parametrize("raw", [[], {"BM": 3}, {"BM": []}, {1: [2]}])
 def test_a_tuning_that_is_none(raw: Any) -> None:
-    with pytest.raises(CaseError, match="TUNING is no dict"):
+    with pytest.raises(CaseError, match="TUNING is not a dict"):
         read_tuning(raw)
     assert read_tuning(None) == {}
 

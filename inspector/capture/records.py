@@ -322,7 +322,7 @@ def refusal_of(error: Mapping[str, Any]) -> Refusal:
         text=error["message"],
         hint=error["hint"],
         ran_well=error["ran_well"],
-        launchers=tuple(error["launchers"]),
+        launchers=tuple(error.get("launchers", ())),
     )
 
 
