@@ -243,7 +243,7 @@ def test_mistakes_are_answers_of_one_line(folder: Path) -> None:
             assert answer.startswith("error: "), answer
             assert message in answer
             assert "\n" not in answer
-        assert "no id" in await call("show", id="the first one")
+        assert "is not an id" in await call("show", id="the first one")
         assert "none of the last reports" in await call("show", id="abcdef")
         assert "no stage" in await call("code", id="abcdef", stage="elf")
         assert await call("occupancy", arch="gfx942", vgprs=140, lds_bytes=32768) == (
