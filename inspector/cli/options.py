@@ -36,6 +36,13 @@ MOST_IN_GRID: Final = (1 << 31) - 1
 """Workgroups along one dimension: HIP's `maxGridSize`."""
 
 
+def with_options(function: F, *options: Callable[[F], F]) -> F:
+    """Adds options to a command; the help lists the last first."""
+    for option in options:
+        function = option(function)
+    return function
+
+
 class Amount(click.FloatRange):
     """A number of seconds, or of another unit, from `least` on; more than `most` is `most`.
 
@@ -114,7 +121,8 @@ def output_option(function: F) -> F:
 
 def compile_options(function: F) -> F:
     """Adds `jobs`, `python` and `time_limit`: how kernels are compiled."""
-    for option in (
+    return with_options(
+        function,
         click.option(
             "--time-limit",
             type=Amount(1),
@@ -134,9 +142,7 @@ def compile_options(function: F) -> F:
             metavar="N",
             help="Compile, or read, so many files at a time.  [CPUs]",
         ),
-    ):
-        function = option(function)
-    return function
+    )
 
 
 def launch_options(function: F) -> F:
@@ -216,7 +222,8 @@ def arguments_option(function: F) -> F:
 
 def device_options(function: F) -> F:
     """Adds `gpu` and `clock`: the device that launches are timed for."""
-    for option in (
+    return with_options(
+        function,
         click.option(
             "--clock",
             type=Amount(1, 1e5),
@@ -228,9 +235,7 @@ def device_options(function: F) -> F:
             metavar="NAME",
             help="The product that times are for, such as MI325X; its target, without --arch.",
         ),
-    ):
-        function = option(function)
-    return function
+    )
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from .options import (
     output_option,
     result_stream,
     source_root_option,
+    with_options,
     write_form,
 )
 from .progress import print_problems
@@ -40,7 +41,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def report_options(function: F) -> F:
     """Adds `kernel`, `skip_warmup`, `top`, `joined`, `form`, `emulate` and `details`."""
-    for option in (
+    return with_options(
+        function,
         click.option("--details", is_flag=True, help="Every kernel in full."),
         emulate_option,
         format_option("text", "json"),
@@ -67,9 +69,7 @@ def report_options(function: F) -> F:
             metavar="RE",
             help="Only kernels whose name matches this regular expression.",
         ),
-    ):
-        function = option(function)
-    return function
+    )
 
 
 def checked_expression(text: str | None) -> str | None:
@@ -205,7 +205,8 @@ def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:
 
 def _launch_of_code(function: F) -> F:
     """Adds what the timing model has to know of a launch: `arguments`, `gpu`, `clock` and more."""
-    for option in (
+    return with_options(
+        function,
         device_options,
         click.option(
             "--args",
@@ -214,9 +215,7 @@ def _launch_of_code(function: F) -> F:
             help="For code named by --with: the arguments of the launch, as for `kinspect time`.",
         ),
         launch_options,
-    ):
-        function = option(function)
-    return function
+    )
 
 
 @click.command("import")

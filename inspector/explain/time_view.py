@@ -74,8 +74,12 @@ def guessed(kernel: KernelReport) -> str:
 
 def busiest(time: KernelTime) -> list[tuple[str, float]]:
     """The units that do anything, by name, and the share of the time that they are busy."""
+    return [(_NAMES[unit], share) for unit, share in _busiest(time)]
+
+
+def _busiest(time: KernelTime) -> list[tuple[str, float]]:
     ranked = sorted(time.units.items(), key=lambda item: -item[1])
-    return [(_NAMES[name], share) for name, share in ranked if share >= _BUSY]
+    return [(unit, share) for unit, share in ranked if share >= _BUSY]
 
 
 def busy_units(time: KernelTime, most: int | None = None) -> str:
@@ -85,8 +89,8 @@ def busy_units(time: KernelTime, most: int | None = None) -> str:
         rate = time.memory_bytes / time.us * 1e6
         moved = f" ({scaled(time.memory_bytes)}B, {scaled(rate)}B/s)"
     told = [
-        f"{name} {100 * share:.0f} %{moved if name == _NAMES['memory'] else ''}"
-        for name, share in busiest(time)[:most]
+        f"{_NAMES[unit]} {100 * share:.0f} %{moved if unit == 'memory' else ''}"
+        for unit, share in _busiest(time)[:most]
     ]
     return ", ".join(told) or "hardly any"
 
