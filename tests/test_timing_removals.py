@@ -13,6 +13,7 @@ from kinspect.inspector.timing.removals import saved_percent
 from kinspect.inspector.timing.timed import LaunchTime, Timing, timed
 from kinspect.inspector.timing.trace import uneven
 from kinspect.inspector.timing.wave_traces import TracedLoop
+from msgspec.structs import replace
 
 from .test_timing_launches import STRIDED
 from .test_timing_savings import CUS, made, strided
@@ -261,3 +262,18 @@ def test_trips_and_addresses_from_memory_are_known_to_be_such() -> None:
     assert not looped(f"{_NARROW}{wait}  v_add_f32 v2, v8, v9\n").goes_by_data
     assert looped(f"{read}.Linner:\n{_WORK}{count}").goes_by_data
     assert looped(f"{_NARROW}{wait}{gather}{wait}").goes_by_data
+
+
+def test_earlier_loads_hold_registers_that_leave_room_for_fewer_workgroups() -> None:
+    wait = "  s_waitcnt vmcnt(0)\n  v_add_f32 v2, v2, v8\n"
+    alone = looped(_NARROW + wait, resident=4)
+    asked: list[int] = []
+
+    def one_fits(registers: int) -> int:
+        asked.append(registers)
+        return 1
+
+    removal = Removal("earlier loads")
+    assert saves(alone, removal) > saves(replace(alone, resident_with=one_fits), removal)
+    assert set(asked) == {4}
+    assert saves(replace(alone, resident_with=lambda _: 4), removal) == saves(alone, removal)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from ..explain.view import place
 from ..machines.products import all_products, find_product
 from ..machines.rates import rates_of
 from ..metrics import times
+from ..metrics.occupancy import occupancy
 from ..model import KernelReport, Machine, Metric, int_of
 from ..model.removal import Removal
 from ..model.time import KernelTime, LoopTime, Saving
@@ -221,6 +223,7 @@ def _launch_time(
     doing(f"timing {report.name}")
     device = _in_mode(_device(machine, options), machine, report)
     timing = traced(emulator, machine, device, launch, buffers, _resident(report), options.seconds)
+    timing = replace(timing, resident_with=functools.partial(_resident_with, report, machine))
     now = timed(timing)
     warm = timed(timing.warm()).us if options.warm and timing.can_be_warm else None
     found = attributed(timing, now)
@@ -385,6 +388,28 @@ def _resident(report: KernelReport) -> int:
     if not resident:
         raise KinspectError("how many workgroups a compute unit holds is not known", "state --lds")
     return resident
+
+
+def _resident_with(report: KernelReport, machine: Machine, registers: int) -> int:
+    """Workgroups that a compute unit holds where each wave keeps some VGPRs more.
+
+    What Triton loads a step ahead has LDS of its own beside the tile that is being read.
+    """
+    demand = report.demand
+    if demand is None or demand.vgprs is None:
+        return _resident(report)
+    tiles = sum(
+        buffer.allocated or buffer.size or 0
+        for buffer in report.lds_buffers
+        if buffer.kind == "pipelined" or (buffer.kind == "operand" and buffer.in_loop)
+    )
+    more = replace(
+        demand,
+        vgprs=demand.vgprs + registers,
+        lds_bytes=None if demand.lds_bytes is None else max(demand.lds_bytes, tiles),
+    )
+    held = occupancy(machine, more).workgroups_per_cu
+    return _resident(report) if held is None else held
 
 
 def _in_mode(device: Device, machine: Machine, report: KernelReport) -> Device:

@@ -8,6 +8,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ..isa.dataflow.code_registers import registers_of
+from ..isa.dataflow.execution_target import target_of
+from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of
 from .costs import IDLE, LDS, LOAD, WAIT, Cost, Costs
 from .timed import Timing
 from .wave_traces import WaveTrace
@@ -131,7 +134,8 @@ def _counted(costs: Costs, wave: WaveTrace, counters: set[int]) -> Iterator[tupl
 def with_earlier_loads(timing: Timing, loops: Container[str] = ()) -> Timing | None:
     """Waits in loops let the loads of one iteration more stay outstanding.
 
-    The first iteration of an entry still waits for its own loads, as a prologue would.
+    The first iteration of an entry still waits for its own loads, as a prologue would. Registers
+    and LDS that hold what was loaded in the meantime may leave room for fewer workgroups.
 
     Args:
         timing: of the launch.
@@ -170,7 +174,33 @@ def with_earlier_loads(timing: Timing, loops: Container[str] = ()) -> Timing | N
     workgroups = [[changed(wave) for wave in waves] for waves in timing.workgroups]
     if len(sites.costs) == len(costs.sites):
         return None
-    return replace(timing, workgroups=workgroups, costs=sites.made())
+    earlier = replace(timing, workgroups=workgroups, costs=sites.made())
+    return _holding(earlier, len(_loaded(timing, loops)))
+
+
+def _loaded(timing: Timing, loops: Container[str]) -> set[int]:
+    """The VGPRs that the loads of some loops, or of all, write."""
+    function, costs = timing.function, timing.costs
+    effects = registers_of(function, target_of(function, timing.machine.arch)).effects
+    return {
+        row
+        for loop in function.loops
+        if not loops or loop.id in loops
+        for block in loop.blocks
+        for site in range(function.blocks[block].start, function.blocks[block].stop)
+        if costs.sites[site].kind == LOAD
+        for row in rows_of(effects[site].writes)
+        if row < SCALAR_BIT
+    }
+
+
+def _holding(timing: Timing, registers: int) -> Timing:
+    """A launch whose waves keep some VGPRs more."""
+    placement = timing.placement
+    if timing.resident_with is None or placement.busiest <= 1:
+        return timing
+    resident = max(1, min(placement.resident, timing.resident_with(registers)))
+    return replace(timing, placement=replace(placement, resident=resident))
 
 
 def _innermost(wave: WaveTrace) -> list[int]:

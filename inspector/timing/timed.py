@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -57,6 +57,8 @@ class Timing(Struct, frozen=True):
         outside: the first access outside of every buffer.
         uneven: a loop that some waves run far longer than most.
         goes_by_data: whether addresses, masks or branches rest on what is in global memory.
+        resident_with: workgroups that a compute unit holds at a time where each wave keeps so many
+            VGPRs more and all tiles of the loops have their own LDS; None where that is not known.
     """
 
     machine: Machine
@@ -73,6 +75,7 @@ class Timing(Struct, frozen=True):
     outside: Trouble | None = None
     uneven: UnevenLoop | None = None
     goes_by_data: bool = False
+    resident_with: Callable[[int], int] | None = None
 
     def with_grid(self, workgroups: int, busiest: int) -> Timing:
         """The launch with fewer workgroups, of which the busiest compute unit gets some."""
