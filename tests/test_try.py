@@ -49,6 +49,7 @@ from kinspect.inspector.formats import try_agent, try_json
 from kinspect.inspector.formats.html.page import write_report
 from kinspect.inspector.formats.html.page_kernels import page_kernels
 from kinspect.inspector.lint.nodes import Values
+from kinspect.inspector.lint.ranking import in_order
 from kinspect.inspector.lint.rule import Cure, Pack, compile_template
 from kinspect.inspector.model import Change, Report, Trial, Variant
 from kinspect.inspector.pipeline import analysis
@@ -879,6 +880,35 @@ def test_a_report_tries_options_by_itself(
     assert changes() == [("longer", {"option"})]
     assert changes("--no-try") == []
     assert main(("analyze", str(tmp_path), "--try", "--no-try")) == 2
+
+
+def test_findings_without_options_leave_the_first_places_to_others(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    request, report = spilling
+    (kernel,) = report.kernels
+    (finding,) = (finding for finding in kernel.findings if finding.rule == "KI037")
+    others = tuple(replace(finding, rule="KI016", fingerprint=f"{n}") for n in range(3))
+    report = replace(report, kernels=(replace(kernel, findings=(*others, finding)),))
+    unchanged = lambda job: run_trial(replace(job, variant=kernel.variant))  # noqa: E731
+    run = tried(replace(request, rules=None, first=1), report, unchanged).result()
+    assert [f.rule for f in run.kernels[0].kernel.findings if f.trials] == ["KI037"]
+
+
+def test_the_finding_whose_compiled_change_saves_most_is_the_first(
+    spilling_tried: Trials,
+) -> None:
+    (kernel,) = spilling_tried.result().kernels
+    (finding,) = (f for f in kernel.kernel.findings if f.rule == "KI037")
+    best = finding.trials[0].time
+    assert best is not None
+    told = replace(finding, saves_percent=1.0)
+    assert told.gain_percent == -best.percent
+    assert replace(told, saves_percent=99.0).gain_percent == 99.0
+    assert replace(told, trials=()).gain_percent == 1.0
+    more = replace(told, rule="KI016", trials=(), saves_percent=1 - best.percent)
+    less = replace(more, rule="KI017", saves_percent=-1 - best.percent)
+    assert in_order([less, told, more]) == [more, told, less]
 
 
 def test_compiled_code_cannot_be_tried(tool: Callable[..., Any]) -> None:

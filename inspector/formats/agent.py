@@ -224,7 +224,7 @@ def _finding(
 def _place_and_saving(finding: Finding) -> str:
     """Where a finding is and what its cure saves, as far as they are known."""
     where = view.finding_place(finding)
-    saves = f" saves={finding.saves_percent:g}%" if finding.saves_percent is not None else ""
+    saves = f" saves={finding.gain_percent:g}%" if finding.gain_percent is not None else ""
     return (f" {where}" if where else "") + saves
 
 

@@ -107,7 +107,7 @@ def place_in_order(severity: Severity, saves_percent: float | None) -> Place:
 
 def rank(finding: Finding) -> Place:
     """The place of a finding among those of a kernel, the lowest first."""
-    return place_in_order(finding.severity, finding.saves_percent)
+    return place_in_order(finding.severity, finding.gain_percent)
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:

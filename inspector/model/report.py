@@ -181,6 +181,17 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self._is_tried_in_vain and (self.fix_is_trials or not self.fix)
 
     @property
+    def gain_percent(self) -> float | None:
+        """Percent of the launch's time that is saved by its cure, or by the best change compiled
+        for it if that is more; None where it is not known, or where no cure is left.
+        """
+        if self.is_refuted:
+            return None
+        compiled = (-t.time.percent for t in self.trials if t.helped and t.time is not None)
+        known = (self.saves_percent, *compiled)
+        return max((percent for percent in known if percent is not None), default=None)
+
+    @property
     def advice(self) -> str:
         """The fix, and whether it is known to help; empty where there is none, or it has failed."""
         if self.is_refuted:

@@ -118,7 +118,7 @@ def _to_gain(kernel: KernelReport) -> float:
     first = next(iter(kernel.findings), None)
     if first is not None and first.severity == "error":
         return math.inf
-    percent = first.saves_percent if first is not None else None
+    percent = first.gain_percent if first is not None else None
     return view.time_of_launches(kernel) * (percent or 0.0)
 
 

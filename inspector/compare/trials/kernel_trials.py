@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from ...lint.engine import CORRECTNESS
+from ...lint.ranking import in_order
 from ...lint.rule import Pack
 from ...machines.loader import load
 from ...model import Change, KernelReport, TimeChange, Trial
@@ -202,7 +203,7 @@ class KernelTrialsProgress:
         rows = [self._row(number, trials[number]) for number in numbers]
         rows.sort(key=lambda row: merit(Tried(row.change, bool(row.cures), row.figures)))
         return KernelTrials(
-            kernel=replace(self.kernel, findings=tuple(findings)),
+            kernel=replace(self.kernel, findings=tuple(in_order(findings))),
             metrics=as_metrics(own),
             rows=(TrialRow((), unchanged, (), own, from_store=True), *rows),
             without_candidates=tuple(

@@ -70,8 +70,8 @@ class TryRequest(Struct, frozen=True):
         pack: the rules by which changed kernels are judged.
         rules: ids of the rules whose findings are tried; None for all.
         budget: seconds that the trials may take, after the report.
-        first: tries only so many findings of each kernel, one change at a time, and of these only
-            what the captured TTIR serves; None for all.
+        first: tries only the first findings of each kernel, so many of those that have changes
+            which the captured TTIR serves, and only these, one at a time; None for all.
     """
 
     run: Request
@@ -225,8 +225,10 @@ class Trials:
             for index, changes in changes_for(kernel, candidates, rules, self._request.rules):
                 if self._request.first is None:
                     progress.plan(index, changes)
-                elif index < self._request.first:
-                    progress.plan(index, [c for c in changes if not point_of(kernel, c, self._run)])
+                elif len(progress.findings) < self._request.first:
+                    cheap = [c for c in changes if not point_of(kernel, c, self._run)]
+                    if cheap:
+                        progress.plan(index, cheap)
             if progress.findings:
                 self._kernels.append(progress)
 
