@@ -21,9 +21,10 @@ from msgspec.structs import replace
 from ..base.documents import python_tree
 from ..base.errors import KinspectError
 from ..base.named_files import file_bytes, file_text
+from ..machines.loader import DEFAULT_ARCH
 from ..model.recording import MANIFEST
 from .confining import outside
-from .targets import STAGES, SUFFIXES, Target, kind_of, triton_metadata
+from .targets import STAGES, SUFFIXES, Target, declares_kernel, kind_of, triton_metadata
 from .triton_entries import GROUP_PREFIX, compile_target, entries_of
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages"})
@@ -58,7 +59,7 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
         refused = {path: fault for path in files if (fault := outside(path)) is not None}
         targets += (Target(p, "asm", fault=fault) for p, fault in refused.items() if _is_known(p))
         files = [path for path in files if path not in refused]
-        targets += _file_targets(files)
+        targets += _file_targets(files, archs)
         targets += entries_of(files, archs)
         chosen_entries.update(_best_entries(files))
     generated = set(_generated(targets))
@@ -91,8 +92,11 @@ def launching_target(file: str, library: Target) -> Target | None:
     return target if _unless_read_only(target, ()).fault is None else None
 
 
-def _file_targets(files: Sequence[Path]) -> Iterator[Target]:
-    """The targets of single files: sources, and assembly that is not Triton's."""
+def _file_targets(files: Sequence[Path], archs: Sequence[str]) -> Iterator[Target]:
+    """The targets of single files: sources, and assembly that is not Triton's.
+
+    Of HIP sources those that are called so: others are often for other GPUs.
+    """
     module_names = {path.name for path in files}
     of_triton = set(STAGES.values())
     for path in files:
@@ -104,7 +108,12 @@ def _file_targets(files: Sequence[Path]) -> Iterator[Target]:
         actual = kind_of(path)
         if actual == "script" and not _matches(path, _DEFINES_KERNELS):
             continue
-        if actual is not None:
+        if actual == "hip":
+            if path.suffix == ".hip" and declares_kernel(path):
+                yield from (
+                    Target(path, actual, archs=(arch,)) for arch in archs or (DEFAULT_ARCH,)
+                )
+        elif actual is not None:
             yield Target(path, actual)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,11 +14,10 @@ from ..base.errors import KinspectError, too_long, unforeseen
 from ..base.named_files import allow_target
 from ..machines.loader import DEFAULT_ARCH
 from .confining import confined, outside
-from .targets import STAGES, SUFFIXES, Target, kind_of, siblings_of
+from .targets import CPP, STAGES, SUFFIXES, Target, kind_of, siblings_of
 from .triton_entries import for_archs
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-_SOURCES = frozenset((".hip", ".cu", ".cpp", ".cc", ".cxx"))
 _SOURCE_FOLDERS = (".", "src", "python")
 _SUFFIXES = frozenset((
     *map(str.lower, (*SUFFIXES, *STAGES.values())),
@@ -123,7 +121,7 @@ def _resolved(path: Path, kernel: str | None, archs: Sequence[str]) -> list[Targ
         if not targets:
             raise KinspectError(
                 f"{name}: no kernels in this folder",
-                "it holds no .py with @triton.jit, .s, .amdgcn, .hsaco, .co, .ttir or .ttgir file;"
+                "it holds no .py with @triton.jit, .hip, .s, .amdgcn, .hsaco, .co, .ttir or .ttgir file;"
                 " kernels to try come with kinspect: `kinspect kernels list`",
             )
         return [replace(t, kernel=kernel, folder=path) for t in targets]
@@ -136,17 +134,16 @@ def _resolved(path: Path, kernel: str | None, archs: Sequence[str]) -> list[Targ
     if not path.is_file():
         raise KinspectError(f"{name}: not a regular file", "pass a file or a folder")
     kind = kind_of(path)
-    if kind is None and path.suffix in _SOURCES:
-        arch = archs[0] if archs else DEFAULT_ARCH
-        code = shlex.quote(str(path.with_suffix(".s")))
+    if kind is None and path.suffix in CPP:
         raise KinspectError(
-            f"{name}: source, which kinspect does not compile",
-            f"name the assembly that hipcc makes of it: `hipcc --offload-arch={arch}"
-            f" --cuda-device-only -S -o {code} {shlex.quote(name)} && kinspect analyze {code}`",
+            f"{name}: no kernel in it", "name the file that has the __global__ functions"
         )
     if kind is None:
         suffixes = " ".join(sorted(SUFFIXES))
         raise KinspectError(f"{name}: not a kind of file that kinspect reads", f"known: {suffixes}")
+    if kind == "hip":
+        hip = [Target(path, kind, kernel, archs=(arch,)) for arch in archs or (DEFAULT_ARCH,)]
+        return [_readable(target) for target in hip]
     target = Target(path, kind, kernel, siblings_of(path, kind))
     return [_readable(one) for one in for_archs(target, archs)]
 

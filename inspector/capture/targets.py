@@ -21,7 +21,7 @@ from ..base.limits import BASE_BYTES
 from ..base.named_files import file_bytes, named_text, opened
 
 Kind = Literal[
-    "script", "inductor", "asm", "code_object", "ttir", "ttgir", "report", "archive", "trace"
+    "script", "inductor", "asm", "code_object", "ttir", "ttgir", "report", "archive", "trace", "hip"
 ]
 
 SUFFIXES: Mapping[str, Kind] = {
@@ -39,8 +39,12 @@ SUFFIXES: Mapping[str, Kind] = {
     ".json": "report",
     ".kinspect": "archive",
     ".kitrace": "trace",
+    ".hip": "hip",
+    ".cu": "hip",
 }
 
+CPP = frozenset((".cpp", ".cc", ".cxx", ".hpp", ".h", ".cuh"))
+"""Suffixes of C++: a file that has a kernel is a HIP source."""
 CODE_OBJECT = (b"\x7fELF", b"__CLANG_OFFLOAD_BUNDLE__", b"CCOB")
 """First bytes of a code object, and of a bundle of them."""
 STAGES: Mapping[str, str] = {
@@ -127,8 +131,18 @@ def kind_of(path: Path) -> Kind | None:
         return "code_object"
     if magic.startswith(b"PK\x03\x04") and path.suffix == ".kinspect":
         return "archive"
+    if path.suffix in CPP:
+        return "hip" if declares_kernel(path) else None
     kind = SUFFIXES.get(path.suffix)
     return "inductor" if kind == "script" and is_inductor(path) else kind
+
+
+def declares_kernel(path: Path) -> bool:
+    """Whether a C++ file has a function that HIP launches."""
+    try:
+        return b"__global__" in file_bytes(path, BASE_BYTES)
+    except OSError:
+        return False
 
 
 _GENERATED_NAME = re.compile(r"output_code\.py|c[a-z2-7]{40,}\.py")

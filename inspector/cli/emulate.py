@@ -6,6 +6,7 @@ import os
 import shlex
 import signal
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from .options import (
     source_root_option,
 )
 from .progress import print_error, print_message
-from .target_options import number_or_all
+from .target_options import hip_options, number_or_all
 
 if TYPE_CHECKING:
     from ..pipeline.emulated_code import CodeLaunch
@@ -58,6 +59,7 @@ class EmulateCommand(click.Command):
 )
 @arguments_option
 @click.option("--lds", type=click.IntRange(0), default=0, help="Of a file of code: bytes added.")
+@hip_options
 @click.option("--python", metavar="PATH", help="Interpreter with PyTorch and Triton.")
 @source_root_option
 @click.option(
@@ -102,6 +104,8 @@ def emulate(
     block: str | None,
     arguments: str | None,
     lds: int,
+    hip_compiler: str | None,
+    instances: tuple[str, ...],
     python: str | None,
     sample: int | None,
     configs: int | None,
@@ -114,9 +118,9 @@ def emulate(
     """Run TARGET on an emulated AMD GPU: kernels are compiled for it and executed on the CPU.
 
     TARGET is a Python script with the arguments after --, or a test file, which pytest runs
-    (FILE::TEST runs any other file as tests). It may also be assembly or a code object; then
-    one of its kernels is launched as --grid, --workgroup and --args say. Tensors hold what the
-    compiled code computes. Nothing is timed.
+    (FILE::TEST runs any other file as tests). It may also be assembly, a code object or a HIP
+    source with the compiler's flags after --; then one of its kernels is launched as --grid,
+    --workgroup and --args say. Tensors hold what the compiled code computes. Nothing is timed.
 
     Findings are: outside, outside_lds, outside_scratch, misaligned (accesses); unwaited,
     uninitialised, lds_uninitialised (values); lds_race, global_race, divergent_barrier, hang (waves
@@ -126,7 +130,9 @@ def emulate(
     line or a file; 125 if a launch was given up, or the emulation itself fails.
     """
     from ..capture.resolving import split
-    from ..capture.targets import SUFFIXES
+    from ..capture.targets import CPP, SUFFIXES, kind_of
+    from ..compile.hip.options import HipOptions
+    from ..compile.hip.source import compiled as compile_source
     from ..machines.loader import DEFAULT_ARCH
     from ..machines.loader import load as load_machine
     from ..pipeline.emulated_code import CodeLaunch
@@ -135,17 +141,26 @@ def emulate(
 
     try:
         path, test = split(str(target))
-        if SUFFIXES.get(target.suffix) in ("asm", "code_object"):
+        kind = kind_of(path) if path.suffix in CPP and path.is_file() else SUFFIXES.get(path.suffix)
+        if kind in ("asm", "code_object", "hip"):
+            names: Mapping[str, str] = {}
+            name = load_machine(arch).arch if arch is not None else None
+            if kind == "hip":
+                hip = HipOptions(argv, hip_compiler, instances, time_limit)
+                name = name or DEFAULT_ARCH
+                compiled = compile_source(path, name, hip)
+                path, names = compiled.artifact.path, compiled.names
             code = CodeLaunch(
-                path=target,
-                kernel=kernel,
-                arch=load_machine(arch).arch if arch is not None else None,
+                path=path,
+                kernel=test or kernel,
+                arch=name,
                 grid=_extents(grid, "--grid") or (1, 1, 1),
                 block=_extents(block, "--workgroup"),
                 arguments=arguments or "",
                 lds_bytes=lds,
                 sample=sample,
                 seconds=time_limit,
+                names=names,
             )
             return _emulate_code(code, form, output, profile=profile)
         request = EmulationRequest(

@@ -24,9 +24,18 @@ from ..capture.options import (
     CaptureOptions,
 )
 from ..capture.sweep_axes import Axis, point_of
+from ..compile.hip.options import HipOptions
 from .group import names_a_target
 from .kept import usable_cache
-from .options import WORDS, Amount, compile_options, launch_options, source_root_option, split_list
+from .options import (
+    WORDS,
+    Amount,
+    compile_options,
+    launch_options,
+    source_root_option,
+    split_list,
+    with_options,
+)
 
 if TYPE_CHECKING:
     from ..formats.agent_calls import AgentCalls
@@ -53,6 +62,8 @@ _DECIDING = (
     *("explore", "emulate_budget", "capture_limit", "memory_limit", "time_limit"),
     *(
         "trust_trace",
+        "hip_compiler",
+        "instances",
         "source_root",
         "python",
         "lds",
@@ -147,6 +158,7 @@ class TargetOptions(Struct, frozen=True):
     grid: tuple[int, int, int] | None
     cu_mode: bool | None
     capture: CaptureOptions
+    hip: HipOptions = HipOptions()
     point: tuple[Axis, ...] = ()
 
     def with_triton(self, tritons: Sequence[str]) -> TargetOptions:
@@ -203,6 +215,7 @@ class TargetOptions(Struct, frozen=True):
             capture=self.capture,
             analysis=executing(analysis) if emulate else analysis,
             point=self.point,
+            hip=self.hip,
         )
 
 
@@ -283,6 +296,27 @@ def triton_option(text: str, *, required: bool = False) -> Callable[[F], F]:
     )
 
 
+def hip_options(function: F) -> F:
+    """Adds `hip_compiler` and `instances`: how HIP sources are compiled."""
+    return with_options(
+        function,
+        click.option(
+            "--instantiate",
+            "instances",
+            multiple=True,
+            metavar="KERNEL<ARGS>",
+            help="Compile this template kernel of a HIP source too: 'gemm<128, 64>'.  May be"
+            " repeated.",
+        ),
+        click.option(
+            "--hip-compiler",
+            metavar="PATH",
+            help="Compiler of HIP sources; its flags stand behind --.  [amdclang++, hipcc or clang"
+            " from 17 on; KINSPECT_HIP_COMPILER]",
+        ),
+    )
+
+
 def target_options(function: F) -> F:
     """Adds the options to a command, which takes them, and its targets, as one `target`."""
     names_tritons = _TRITONS in inspect.signature(function).parameters
@@ -298,6 +332,7 @@ def target_options(function: F) -> F:
 
     for option in reversed(CAPTURE):
         command = option(command)
+    command = hip_options(command)
     if not names_tritons:
         command = triton_option("Triton that compiles: an interpreter, or a label such as 3.6.")(
             command
@@ -340,6 +375,7 @@ def _target(values: dict[str, Any]) -> TargetOptions:
     return TargetOptions(
         archs=tuple(dict.fromkeys(archs)),
         capture=capture,
+        hip=HipOptions(compiler=values.pop("hip_compiler"), instances=values.pop("instances")),
         point=point,
         **{name: values.pop(name) for name in _TARGET_FIELDS},
     )

@@ -26,7 +26,7 @@ from .reading import READ, Transformed, Work, load_saved, read_target, requested
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-_CODE: frozenset[Kind] = frozenset({"asm", "code_object"})
+_CODE: frozenset[Kind] = frozenset({"asm", "code_object", "hip"})
 __all__ = ("analyze", "collect", "load_saved", "requested_kernels", "transformed_reports")
 
 

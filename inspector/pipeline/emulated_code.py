@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,6 +76,7 @@ class CodeLaunch(Struct, frozen=True):
         lds_bytes: dynamic LDS that the launch adds.
         sample: how many workgroups are executed; None for all.
         seconds: time limit.
+        names: symbol -> name of the kernels that are called otherwise than in the file.
     """
 
     path: Path
@@ -87,6 +88,7 @@ class CodeLaunch(Struct, frozen=True):
     lds_bytes: int = 0
     sample: int | None = None
     seconds: float = 600.0
+    names: Mapping[str, str] = {}
 
 
 class BufferState(Struct, frozen=True):
@@ -260,10 +262,16 @@ def _kernel_of(request: CodeLaunch) -> tuple[Program, Function, Constants]:
     else:
         text, name = data.decode(errors="replace"), str(request.path)
         program, constants = parse_text(text, name), read_constants(text, name)
+        if request.names:
+            from ..compile.hip.names import readable
+
+            program = readable(program, request.names)
     names = [function.name for function in program.kernels]
     if request.kernel is None and len(names) == 1:
         return program, program.kernels[0], constants
-    chosen = [f for f in program.kernels if matches((request.kernel or "",), (f.name,))]
+    chosen = [
+        f for f in program.kernels if matches((request.kernel or "",), (f.name, f.symbol or f.name))
+    ]
     if len(chosen) == 1:
         return program, chosen[0], constants
     if not names:

@@ -24,6 +24,7 @@ from ..base.status import doing
 from ..capture.options import CaptureOptions
 from ..capture.sweep_axes import Axis
 from ..capture.targets import Target
+from ..compile.hip.options import HipOptions
 from ..machines.loader import targets_named
 from ..machines.products import all_products, find_product
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
@@ -56,7 +57,8 @@ class Request(Struct, frozen=True):
         analysis: how much of each kernel is analysed.
         point: values of kernels' parameters and of backend options in place of the target's own,
             one each, as a point of a sweep has them.
-        reads_only: whether targets that are compiled or run are faults.
+        reads_only: whether targets that Triton compiles or that are run are faults.
+        hip: how HIP sources are compiled; their flags are the `argv` of `capture`.
     """
 
     targets: tuple[str, ...]
@@ -71,6 +73,7 @@ class Request(Struct, frozen=True):
     analysis: AnalysisOptions = AnalysisOptions()
     point: tuple[Axis, ...] = ()
     reads_only: bool = False
+    hip: HipOptions = HipOptions()
 
 
 def request_for(
@@ -86,6 +89,7 @@ def request_for(
     capture: CaptureOptions | None = None,
     analysis: AnalysisOptions | None = None,
     point: tuple[Axis, ...] = (),
+    hip: HipOptions | None = None,
 ) -> Request:
     """A run as commands and programs ask for it, what they leave out filled in.
 
@@ -101,6 +105,7 @@ def request_for(
         capture: how scripts are run; arguments of launches are kept if `analysis` executes some.
         analysis: None for all that can be known without executing a kernel.
         point: as of `Request`.
+        hip: None for the compiler that is installed.
 
     Raises:
         KinspectError: an unknown arch or product, two products of one arch, or a product to time
@@ -119,6 +124,7 @@ def request_for(
         capture=replace(capture or CaptureOptions(), arguments=arguments),
         analysis=analysis,
         point=point,
+        hip=hip or HipOptions(),
     )
     return with_archs(request, archs)
 

@@ -18,6 +18,7 @@ from ..base.status import doing
 from ..capture.kernel_patterns import choosing
 from ..capture.targets import Target, triton_metadata
 from ..isa.asm.includes import no_includes
+from ..isa.assembly import parse_text
 from ..metrics.catalogue import fits
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
@@ -29,12 +30,13 @@ from .jobs import Request, patterns_of
 from .naming import label_of, matches
 
 if TYPE_CHECKING:
+    from ..compile.hip.source import HipCode
     from ..report.json_read import SavedReport
     from .stored_reports import StoredReports
 
-READ = frozenset({"asm", "code_object", "ttgir", "report", "archive"})
-"""Kinds of targets that are read; the others are compiled. They are named here, so that a run that
-only reads need not import `capturing`.
+READ = frozenset({"asm", "code_object", "ttgir", "report", "archive", "hip"})
+"""Kinds of targets that are read, HIP sources once they are assembly; Triton compiles the others.
+They are named here, so that a run that only reads need not import `capturing`.
 """
 
 _ANALYSED = frozenset({"amdgcn", "ttgir", "ttir", "metadata", "hsaco"})
@@ -76,11 +78,18 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Transformed 
         The transformed report of each of its kernels, and what could not be read.
     """
     doing(f"reading {target.path.name}")
+    stage = "read"
     try:
-        outcomes, executing = _outcomes(index, target, work), work.request.analysis.executing
-        yield from limits.within(str(target.path), _size(target), outcomes, executing)
+        code = None
+        if target.kind == "hip" and target.fault is None:
+            stage = "compile"
+            code = compiled_source(target, work.request)
+            stage = "read"
+        outcomes, executing = _outcomes(index, target, work, code), work.request.analysis.executing
+        size = _size(target) if code is None else code.artifact.size
+        yield from limits.within(str(target.path), size, outcomes, executing)
     except KinspectError as error:
-        yield Failed((index, 0), target_record(target, "read", error))
+        yield Failed((index, 0), target_record(target, stage, error))
     except OSError as error:
         wrapped = KinspectError(f"cannot be read ({error.strerror or error})", "check permissions")
         yield Failed((index, 0), target_record(target, "read", wrapped))
@@ -89,7 +98,21 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Transformed 
         yield Failed((index, 0), target_record(target, "read", unforeseen(error)))
 
 
-def _outcomes(index: int, target: Target, work: Work) -> Iterator[Transformed | Failed]:
+def compiled_source(target: Target, request: Request) -> HipCode:
+    """The assembly of a HIP source for its target.
+
+    Raises:
+        KinspectError: it cannot be compiled.
+    """
+    from ..compile.hip.source import compiled
+
+    hip = replace(request.hip, flags=request.capture.argv, seconds=request.time_limit)
+    return compiled(target.path, target.archs[0], hip)
+
+
+def _outcomes(
+    index: int, target: Target, work: Work, code: HipCode | None
+) -> Iterator[Transformed | Failed]:
     """As `read_target`, but raises the error of a target that cannot be read."""
     if target.fault is not None:
         raise target.fault
@@ -98,7 +121,15 @@ def _outcomes(index: int, target: Target, work: Work) -> Iterator[Transformed | 
         return
     context = _context(target, work.request)
     reports: Sequence[KernelReport]
-    if target.kind == "code_object":
+    if code is not None:
+        from ..compile.hip.names import readable
+
+        artifacts, notes = {"amdgcn": code.artifact}, code.notes
+        context = replace(context, artifacts=artifacts, notes=(*context.notes, *notes))
+        text = read_text(code.artifact.path)
+        program = parse_text(text, str(target.path), no_includes)
+        reports = analysis.analyze_program(readable(program, code.names), context, text)
+    elif target.kind == "code_object":
         reports = analysis.analyze_code_object(file_bytes(target.path), context)
     elif target.kind == "ttgir":
         reports = analysis.analyze_ttgir(read_text(target.path), context)

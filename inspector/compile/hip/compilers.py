@@ -1,0 +1,108 @@
+"""Finds the compiler of HIP sources, and the headers and libraries that it has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from ...base.errors import KinspectError
+from ...base.lifetimes import run_to_end
+from ...base.programs import find_program
+from .options import VARIABLE
+
+OLDEST: Final = 17
+"""The first clang that knows all targets but gfx950, gfx12 and the options used here."""
+_NEWEST: Final = 29
+_NAMES: Final = ("amdclang++", "hipcc", *(f"clang-{n}" for n in range(_NEWEST, OLDEST - 1, -1)))
+_ROCM_FOLDERS: Final = ("/opt/rocm/bin", "/opt/rocm/llvm/bin")
+_HEADER: Final = "include/hip/hip_runtime.h"
+_LIBRARIES: Final = ("amdgcn/bitcode", "lib/x86_64-linux-gnu/amdgcn/bitcode", "lib/amdgcn/bitcode")
+_VERSION_SECONDS: Final = 20.0
+
+
+class HipCompiler(Struct, frozen=True):
+    """A compiler of HIP sources.
+
+    Args:
+        path: of the program.
+        rocm: the folder whose headers and device libraries it uses; None where not both are there,
+            and kinspect's own headers serve.
+    """
+
+    path: Path
+    rocm: Path | None
+
+    @property
+    def identity(self) -> str:
+        """By which a stored compile knows it: programs are replaced where they lie."""
+        state = self.path.stat()
+        return f"{self.path} {state.st_size} {state.st_mtime_ns} {self.rocm}"
+
+
+def find_compiler(named: str | None, environment: Mapping[str, str]) -> HipCompiler:
+    """The compiler that the user named, or the first one that is installed.
+
+    Raises:
+        KinspectError: there is none.
+    """
+    asked = named or environment.get(VARIABLE)
+    path = environment.get("PATH")
+    if asked:
+        found = find_program(asked, path)
+        if found is None:
+            raise KinspectError(
+                f"the HIP compiler {asked} is not there or cannot be run",
+                f"name hipcc or a clang from {OLDEST} on with --hip-compiler",
+            )
+        return HipCompiler(Path(found).resolve(), _rocm(environment))
+    folders = os.pathsep.join((path or os.defpath, *_ROCM_FOLDERS))
+    for name in (*_NAMES, "clang"):
+        found = find_program(name, folders)
+        if found is not None:
+            # hipcc is a script or looks for its neighbours by the name that it was started by.
+            program = Path(found) if name == "hipcc" else Path(found).resolve()
+            return HipCompiler(program, _rocm(environment))
+    raise KinspectError(
+        "no compiler for HIP sources is installed",
+        f"install clang from {OLDEST} on (Debian, Ubuntu: `apt-get install clang-{OLDEST}`, or"
+        " newer) or ROCm; another place: --hip-compiler PATH",
+    )
+
+
+def _rocm(environment: Mapping[str, str]) -> Path | None:
+    """The folder that has HIP's headers as well as its device libraries."""
+    for folder in filter(None, (environment.get("ROCM_PATH"), "/opt/rocm", "/usr")):
+        root = Path(folder)
+        if root.is_absolute() and (root / _HEADER).is_file() and any(_libraries(root)):
+            return root
+    return None
+
+
+def _libraries(rocm: Path) -> Iterator[Path]:
+    for folder in _LIBRARIES:
+        if (rocm / folder / "ocml.bc").is_file():
+            yield rocm / folder
+
+
+def device_libraries(rocm: Path) -> Path:
+    """The folder of the device libraries below a ROCm folder."""
+    return next(_libraries(rocm))
+
+
+def why_unusable(compiler: HipCompiler) -> str:
+    """What keeps a program from compiling HIP, in words; empty where its version says nothing."""
+    try:
+        told = run_to_end([str(compiler.path), "--version"], _VERSION_SECONDS).stdout.decode(
+            errors="replace"
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"cannot be started ({error})"
+    major = told.partition("clang version ")[2].partition(".")[0]
+    if not major.isdecimal():
+        return "is no clang"
+    return f"is clang {major}: too old" if int(major) < OLDEST else ""

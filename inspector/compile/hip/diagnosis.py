@@ -1,0 +1,88 @@
+"""Says why a HIP source did not compile: the first error, what is missing, what to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from ...base.errors import KinspectError
+
+_ERROR: Final = re.compile(
+    r"^(?P<place>[^\n:]+:\d+:\d+|[\w+.-]+): (?:fatal )?error: (?P<text>.+)$", re.M
+)
+_NO_HEADER: Final = re.compile(r"'(?P<name>[^']+)' file not found")
+_INCLUDED: Final = re.compile(r"^\.+ (?P<path>.+)$", re.M)
+_NO_TARGET: Final = re.compile(r"(unsupported|invalid|unknown).*(gfx\w+|target)")
+_PACKAGES: Final = (
+    (("rocwmma/",), "rocWMMA"),
+    (("ck/", "ck_tile/"), "Composable Kernel"),
+    (("hipcub/", "rocprim/", "rocthrust/", "thrust/"), "rocPRIM, hipCUB or rocThrust"),
+    (("rocblas/", "hipblas/", "hipblaslt/", "rocblas.h", "hipblas.h"), "rocBLAS or hipBLAS"),
+    (("rccl/", "nccl.h"), "RCCL"),
+    (("torch/", "ATen/", "c10/", "pybind11/"), "PyTorch"),
+    (("cub/", "cuda/std/", "nv/"), "CUDA's CCCL, which hipCUB and libhipcxx replace"),
+    (("cutlass/", "cute/"), "CUTLASS, which has no code for AMD GPUs"),
+    (("cublas", "cusparse", "cusolver", "cudnn", "cufft", "curand", "nvml", "nvtx"), "CUDA"),
+    (("mma.h", "cuda_pipeline", "cooperative_groups/memcpy_async"), "CUDA, for NVIDIA GPUs alone"),
+    (("hiprand/", "rocrand/", "hipfft/", "rocfft/", "miopen/"), "ROCm's library of that name"),
+    (("hip/", "hsa/", "amd_comgr/"), "ROCm's HIP (Debian: libamdhip64-dev, rocm-device-libs)"),
+    (("mpi.h",), "MPI"),
+    (("omp.h",), "OpenMP (Debian: libomp-dev)"),
+    (("gtest/", "benchmark/", "fmt/", "CLI/"), "the project's own dependencies"),
+)
+"""Beginnings of headers -> what brings them."""
+_CPP: Final = frozenset((
+    "algorithm", "array", "atomic", "cassert", "chrono", "cmath", "complex", "cstdint", "cstdio",
+    "cstdlib", "cstring", "fstream", "functional", "iostream", "limits", "map", "memory", "numeric",
+    "random", "sstream", "string", "tuple", "type_traits", "utility", "vector",
+))  # fmt: skip
+
+
+def included(stderr: str) -> list[Path]:
+    """The files that the compiler says it included (`-H`), in their order."""
+    return [Path(match["path"]) for match in _INCLUDED.finditer(stderr)]
+
+
+def failure(source: Path, stderr: str, command: str) -> KinspectError:
+    """The error of a source that did not compile.
+
+    Args:
+        source: as the user named it.
+        stderr: what the compiler said.
+        command: that does the same by hand.
+    """
+    found = [match for match in _ERROR.finditer(stderr) if "errors generated" not in match["text"]]
+    if not found:
+        said = next((line for line in reversed(stderr.splitlines()) if line.strip()), "no reason")
+        return KinspectError(
+            f"{source}: the compiler failed: {said[:200]}", f"by hand: `{command}`"
+        )
+    first = found[0]
+    place, text = first["place"], first["text"].strip()
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    missing = _NO_HEADER.search(text)
+    if missing is not None:
+        return KinspectError(
+            f"{place}: {missing['name']} is not there{more}", _bringing(missing["name"])
+        )
+    return KinspectError(f"{place}: {text[:300]}{more}", _hint(text, command))
+
+
+def _hint(text: str, command: str) -> str:
+    if _NO_TARGET.search(text):
+        return "choose another --arch, or a newer compiler with --hip-compiler"
+    if "use of undeclared identifier" in text or "unknown type name" in text:
+        return f"the build may state it: `-- -DNAME=VALUE -include FILE`; by hand: `{command}`"
+    return f"flags of the build stand behind --; by hand: `{command}`"
+
+
+def _bringing(header: str) -> str:
+    """What brings a header, and how to name its folder."""
+    flag = "name its folder: `-- -I FOLDER`"
+    if header in _CPP:
+        return f"it comes with the C++ library: install g++ (Debian: libstdc++-dev), or {flag}"
+    for beginnings, package in _PACKAGES:
+        if header.startswith(beginnings):
+            return f"it comes with {package}; {flag}"
+    return flag

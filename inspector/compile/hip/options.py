@@ -1,0 +1,25 @@
+"""What the user states of the compile of HIP sources."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+VARIABLE = "KINSPECT_HIP_COMPILER"
+"""The compiler, where --hip-compiler does not name one."""
+
+
+class HipOptions(Struct, frozen=True):
+    """How HIP sources are compiled.
+
+    Args:
+        flags: the compiler's, as typed after `--`.
+        compiler: name or path of the compiler; None for `VARIABLE`, or what is installed.
+        instances: template kernels to compile besides those that the file launches:
+            `gemm<128, 64>`.
+        seconds: that one compile may take.
+    """
+
+    flags: tuple[str, ...] = ()
+    compiler: str | None = None
+    instances: tuple[str, ...] = ()
+    seconds: float = 300.0
