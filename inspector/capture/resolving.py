@@ -121,7 +121,7 @@ def _resolved(path: Path, kernel: str | None, archs: Sequence[str]) -> list[Targ
         if not targets:
             raise KinspectError(
                 f"{name}: no kernels in this folder",
-                "it holds no .py with @triton.jit, .hip, .s, .amdgcn, .hsaco, .co, .ttir or .ttgir file;"
+                "it holds no .py with @triton.jit, .hip, .s, .amdgcn, .hsaco, .ttir or .ttgir file;"
                 " kernels to try come with kinspect: `kinspect kernels list`",
             )
         return [replace(t, kernel=kernel, folder=path) for t in targets]

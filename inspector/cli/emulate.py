@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,7 +131,6 @@ def emulate(
     from ..capture.resolving import split
     from ..capture.targets import CPP, SUFFIXES, kind_of
     from ..compile.hip.options import HipOptions
-    from ..compile.hip.source import compiled as compile_source
     from ..machines.loader import DEFAULT_ARCH
     from ..machines.loader import load as load_machine
     from ..pipeline.emulated_code import CodeLaunch
@@ -143,25 +141,22 @@ def emulate(
         path, test = split(str(target))
         kind = kind_of(path) if path.suffix in CPP and path.is_file() else SUFFIXES.get(path.suffix)
         if kind in ("asm", "code_object", "hip"):
-            names: Mapping[str, str] = {}
-            name = load_machine(arch).arch if arch is not None else None
-            if kind == "hip":
-                hip = HipOptions(argv, hip_compiler, instances, time_limit)
-                name = name or DEFAULT_ARCH
-                compiled = compile_source(path, name, hip)
-                path, names = compiled.artifact.path, compiled.names
             code = CodeLaunch(
                 path=path,
                 kernel=test or kernel,
-                arch=name,
+                arch=load_machine(arch).arch if arch is not None else None,
                 grid=_extents(grid, "--grid") or (1, 1, 1),
                 block=_extents(block, "--workgroup"),
                 arguments=arguments or "",
                 lds_bytes=lds,
                 sample=sample,
                 seconds=time_limit,
-                names=names,
             )
+            if kind == "hip":
+                from ..pipeline.hip_sources import launch_of_source
+
+                hip = HipOptions(argv, hip_compiler, instances, time_limit)
+                code = launch_of_source(code, hip, is_stated=grid is not None)
             return _emulate_code(code, form, output, profile=profile)
         request = EmulationRequest(
             path=path,

@@ -25,9 +25,9 @@ from ..compare.sweep.running import (
     sweep,
 )
 from ..compare.sweep.table import by_time, only_front, sort_column, sorted_lines
-from ..pipeline.jobs import BESIDE, timing
+from ..pipeline.jobs import beside, timing
 from .cluster import executor_for
-from .options import format_option, output_option, result_stream
+from .options import arguments_option, format_option, output_option, result_stream
 from .progress import print_error, problem
 from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ScriptCommand, TargetOptions, is_default, target_options
@@ -84,9 +84,11 @@ BAR_WIDTH = 24
     help="Compile on this Dask cluster, e.g. tcp://host:8786 (kinspect[dask]).",
 )
 @target_options
+@arguments_option
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def command(
     target: TargetOptions,
+    arguments: str | None,
     settings: tuple[str, ...],
     autotune: bool,
     form: str,
@@ -120,7 +122,8 @@ def command(
     each case. Constexprs that TUNING does not name keep the case's values.
 
     TARGET: a .py script or a file with KINSPECT_CASES (or file.py::kernel), or a .ttir file, of
-    which backend options can be swept. Arguments after -- are passed to the script.
+    which backend options can be swept, or a HIP source, of which macros are (--set TILE=16,32).
+    Arguments after -- are passed to the script, or to the compiler of HIP.
 
     What was compiled before comes from the store; after Ctrl-C the same command continues.
     """
@@ -132,7 +135,7 @@ def command(
         target = replace(target, capture=capture)
     if sort is not None:
         sort_column(sort, None if autotune else [axis.name for axis in axes])
-    run = target.request(analysis=None if no_time else timing(**BESIDE))
+    run = target.request(analysis=None if no_time else timing(**beside(arguments)))
     request = SweepRequest(run, axes, autotune, max_points)
     with executor_for(scheduler, run, target.python, run_point) as (executor, work):
         result, interrupted = _run(request, executor, work)

@@ -113,7 +113,7 @@ def transformed_reports(
         from .capturing import COMPILED
         from .points import ALREADY_COMPILED
 
-        targets = only_of(targets, COMPILED, *ALREADY_COMPILED)
+        targets = only_of(targets, COMPILED | {"hip"}, *ALREADY_COMPILED)
     scripts: list[tuple[int, Target]] = []
     files: list[tuple[int, Target]] = []
     for index, target in enumerate(targets):

@@ -195,6 +195,7 @@ class Job(Struct, frozen=True):
         overrides: figures of launches that the user states.
         analysis: how much of the kernel is analysed.
         allowed: where data may name files, in the process that made the job.
+        hip: how the HIP source is compiled whose kernel the variant is; None for Triton's.
     """
 
     order: tuple[int, int]
@@ -204,6 +205,7 @@ class Job(Struct, frozen=True):
     overrides: Overrides
     analysis: AnalysisOptions = AnalysisOptions()
     allowed: tuple[tuple[Path, ...], bool] = field(default_factory=named_files.state)
+    hip: HipOptions | None = None
 
     def record(self, stage: str, error: KinspectError) -> ErrorRecord:
         """Returns the record of an error that concerns its variant."""

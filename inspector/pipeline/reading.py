@@ -18,7 +18,6 @@ from ..base.status import doing
 from ..capture.kernel_patterns import choosing
 from ..capture.targets import Target, triton_metadata
 from ..isa.asm.includes import no_includes
-from ..isa.assembly import parse_text
 from ..metrics.catalogue import fits
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
@@ -82,6 +81,8 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Transformed 
     try:
         code = None
         if target.kind == "hip" and target.fault is None:
+            from .hip_sources import compiled_source
+
             stage = "compile"
             code = compiled_source(target, work.request)
             stage = "read"
@@ -98,18 +99,6 @@ def read_target(index: int, target: Target, work: Work) -> Iterator[Transformed 
         yield Failed((index, 0), target_record(target, "read", unforeseen(error)))
 
 
-def compiled_source(target: Target, request: Request) -> HipCode:
-    """The assembly of a HIP source for its target.
-
-    Raises:
-        KinspectError: it cannot be compiled.
-    """
-    from ..compile.hip.source import compiled
-
-    hip = replace(request.hip, flags=request.capture.argv, seconds=request.time_limit)
-    return compiled(target.path, target.archs[0], hip)
-
-
 def _outcomes(
     index: int, target: Target, work: Work, code: HipCode | None
 ) -> Iterator[Transformed | Failed]:
@@ -122,13 +111,9 @@ def _outcomes(
     context = _context(target, work.request)
     reports: Sequence[KernelReport]
     if code is not None:
-        from ..compile.hip.names import readable
+        from .hip_sources import analysed, options_of
 
-        artifacts, notes = {"amdgcn": code.artifact}, code.notes
-        context = replace(context, artifacts=artifacts, notes=(*context.notes, *notes))
-        text = read_text(code.artifact.path)
-        program = parse_text(text, str(target.path), no_includes)
-        reports = analysis.analyze_program(readable(program, code.names), context, text)
+        reports = analysed(code, context, options_of(work.request))
     elif target.kind == "code_object":
         reports = analysis.analyze_code_object(file_bytes(target.path), context)
     elif target.kind == "ttgir":

@@ -59,6 +59,8 @@ def run_point(job: Job, compiler: Compiler | None = None) -> PointOutcome:
         job: the point's job.
         compiler: this process's workers; None: a cached one per process and settings.
     """
+    if job.hip is not None:
+        return _hip_point(job)
     from ...compile.pool import compiler_of_process
 
     compiler = compiler_of_process(job.settings) if compiler is None else compiler
@@ -83,6 +85,14 @@ def run_point(job: Job, compiler: Compiler | None = None) -> PointOutcome:
         for key in keys:  # does nothing if there is no such entry
             compiler.store.note(key, note, figures_room.encode(figures))
     return PointOutcome(figures, None, outcome.from_store, seconds)
+
+
+def _hip_point(job: Job) -> PointOutcome:
+    from ...pipeline.hip_sources import compile_point
+
+    outcome = compile_point(job)
+    figures = figures_of(outcome.reports[0]) if outcome.reports else None
+    return PointOutcome(figures, outcome.error, outcome.from_store, outcome.seconds)
 
 
 def outcome_of(job: Job, future: Future[Any]) -> PointOutcome:

@@ -34,6 +34,7 @@ from ...model import ErrorRecord, Variant
 from ...pipeline.analysis import tool_versions
 from ...pipeline.analysis_options import AnalysisOptions, TimeOptions
 from ...pipeline.capturing import COMPILED, captured
+from ...pipeline.error_records import target_record
 from ...pipeline.jobs import Job, Request, settings_of
 from .point import PointOutcome, outcome_of, run_point
 from .results import PointResult, Sweep, SweepPoint
@@ -149,10 +150,10 @@ def sweep(
     if count(request.axes) > request.most_points:
         raise _too_many(f"{count(request.axes)} points per kernel and target", request)
     targets = only_of(
-        resolve_all(request.run.targets),
-        COMPILED,
+        resolve_all(request.run.targets, request.run.archs),
+        COMPILED | {"hip"},
         "it is compiled already, so there is nothing to sweep",
-        "name the .py file or the .ttir it was made from",
+        "name the .py or .hip file, or the .ttir that it was made from",
     )
     yield from _SweepRun(request, targets, executor, work).events()
 
@@ -247,7 +248,7 @@ class _SweepRun:
             work = self._work or (partial(run_point, compiler=compiler) if own_pool else run_point)
             submit = partial(self._submit, executor, work)
             try:
-                if own_pool is not None and self._work is None:
+                if own_pool is not None and self._work is None and not self._is_hip:
                     compiler.prestart(run.jobs)
                 yield from self._capture(compiler, submit)
                 while self._finished_count < len(self._points):
@@ -276,8 +277,11 @@ class _SweepRun:
     ) -> Iterator[Event]:
         """Captures the targets; submits points once all names of axes are known to be right."""
         request = self._capture_request()
-        options = frozenset(compiler.toolchain().options)
+        options = frozenset(() if self._is_hip else compiler.toolchain().options)
         for index, target in enumerate(self._targets):
+            if target.kind == "hip":
+                yield from self._hip_points(target, index, compiler.settings, submit)
+                continue
             kernel_index = 0
             for item in captured(target, request, compiler):
                 if not isinstance(item, CapturedVariant):
@@ -297,12 +301,47 @@ class _SweepRun:
                     self._submit_waiting(submit)
                 yield PointsPlanned(self._planned, False, self._elapsed())
                 yield from self._drained()
-        unknown = self._unresolved(options)
+        unknown = [] if self._is_hip else self._unresolved(options)
         if unknown and self._planned:
             where = ", ".join(dict.fromkeys(str(t.path) for t in self._targets))
             raise refused_name(unknown[0], options, list(self._parameters), where)
         self._submit_waiting(submit)
         yield PointsPlanned(self._planned, True, self._elapsed())
+
+    @property
+    def _is_hip(self) -> bool:
+        """Whether all targets are HIP sources, for which no Triton is needed."""
+        return all(target.kind == "hip" for target in self._targets)
+
+    def _hip_points(
+        self,
+        target: Target,
+        index: int,
+        settings: CompileSettings,
+        submit: Callable[[SweepPoint, Job], None],
+    ) -> Iterator[Event]:
+        """Submits the points of a HIP source's kernels: axes are macros."""
+        from ...pipeline.hip_sources import definitions, kernels_of, options_of
+
+        run, axes = self._request.run, self._request.axes
+        points = [
+            dict(zip((axis.name for axis in axes), values, strict=True))
+            for values in itertools.product(*(axis.values for axis in axes))
+        ]
+        try:
+            kernels = kernels_of(target, run, points[0])
+        except KinspectError as error:
+            yield NotCaptured(target_record(target, "compile", error))
+            return
+        for number, values in enumerate(points):
+            for kernel_index, variant in enumerate(kernels):
+                order = index, kernel_index, number
+                point = SweepPoint(order, str(target.path), variant, values)
+                own = options_of(run)
+                hip = replace(own, flags=(*own.flags, *definitions(values)))
+                submit(point, replace(_job(point, settings, run), hip=hip))
+                self._planned += 1
+        yield PointsPlanned(self._planned, False, self._elapsed())
 
     def _capture_request(self) -> Request:
         """Returns the request of the capture: without --autotune, one configuration per launch."""

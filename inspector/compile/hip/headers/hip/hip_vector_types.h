@@ -111,7 +111,6 @@ __kinspect_types(longlong, long long) __kinspect_types(ulonglong, unsigned long 
 __kinspect_types(float, float) __kinspect_types(double, double)
 #undef __kinspect_types
 
-struct __kinspect_thread_id; struct __kinspect_block_id; struct __kinspect_block_size; struct __kinspect_grid_size;
 typedef struct dim3 {
   uint32_t x, y, z;
   __kinspect_m constexpr dim3(uint32_t a = 1, uint32_t b = 1, uint32_t c = 1) : x(a), y(b), z(c) {}

@@ -1,0 +1,303 @@
+// Coordinates, barriers, fences, votes, shuffles, integer intrinsics and atomics of device code.
+#pragma once
+#pragma clang system_header
+#include <hip/kinspect/define.h>
+#include <hip/hip_vector_types.h>
+#include <hip/kinspect/math.h>
+
+// The ABI's implicit arguments start with the number of workgroups in each dimension.
+#define __kinspect_groups(i) \
+  (((const __attribute__((address_space(4))) unsigned*)__builtin_amdgcn_implicitarg_ptr())[i])
+#define __kinspect_coordinate(name, X, Y, Z) \
+  struct __kinspect_##name { \
+    __declspec(property(get = get_x)) unsigned x; \
+    __declspec(property(get = get_y)) unsigned y; \
+    __declspec(property(get = get_z)) unsigned z; \
+    __device__ inline __attribute__((always_inline)) unsigned get_x() const { return X; } \
+    __device__ inline __attribute__((always_inline)) unsigned get_y() const { return Y; } \
+    __device__ inline __attribute__((always_inline)) unsigned get_z() const { return Z; } \
+    __device__ inline __attribute__((always_inline)) operator dim3() const { return dim3(X, Y, Z); } \
+    __device__ inline __attribute__((always_inline)) operator uint3() const { return uint3(X, Y, Z); } \
+  }; \
+  static constexpr __device__ __kinspect_##name name{};
+__kinspect_coordinate(threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z())
+__kinspect_coordinate(blockIdx, __builtin_amdgcn_workgroup_id_x(), __builtin_amdgcn_workgroup_id_y(), __builtin_amdgcn_workgroup_id_z())
+__kinspect_coordinate(blockDim, __builtin_amdgcn_workgroup_size_x(), __builtin_amdgcn_workgroup_size_y(), __builtin_amdgcn_workgroup_size_z())
+__kinspect_coordinate(gridDim, __kinspect_groups(0), __kinspect_groups(1), __kinspect_groups(2))
+#undef __kinspect_coordinate
+#define hipThreadIdx_x (threadIdx.x)
+#define hipThreadIdx_y (threadIdx.y)
+#define hipThreadIdx_z (threadIdx.z)
+#define hipBlockIdx_x (blockIdx.x)
+#define hipBlockIdx_y (blockIdx.y)
+#define hipBlockIdx_z (blockIdx.z)
+#define hipBlockDim_x (blockDim.x)
+#define hipBlockDim_y (blockDim.y)
+#define hipBlockDim_z (blockDim.z)
+#define hipGridDim_x (gridDim.x)
+#define hipGridDim_y (gridDim.y)
+#define hipGridDim_z (gridDim.z)
+
+// Fences and barriers.
+__kinspect_d void __threadfence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
+__kinspect_d void __threadfence_block() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "workgroup"); }
+__kinspect_d void __threadfence_system() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, ""); }
+__kinspect_d void __syncthreads() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+__kinspect_d void __syncwarp(unsigned long long = ~0ull) {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+  __builtin_amdgcn_wave_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+}
+__kinspect_d void __nanosleep(unsigned) { __builtin_amdgcn_s_sleep(1); }
+
+// Lanes, votes and shuffles.
+__kinspect_d unsigned __lane_id() {
+#if __kinspect_wave == 32
+  return __builtin_amdgcn_mbcnt_lo(~0u, 0u);
+#else
+  return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
+#endif
+}
+__kinspect_d unsigned long long __lanemask_lt() { return (1ull << __lane_id()) - 1; }
+__kinspect_d unsigned long long __ballot(int p) {
+#if __kinspect_wave == 32
+  return __builtin_amdgcn_ballot_w32(p != 0);
+#else
+  return __builtin_amdgcn_ballot_w64(p != 0);
+#endif
+}
+__kinspect_d unsigned long long __ballot64(int p) { return __ballot(p); }
+__kinspect_d unsigned long long __activemask() { return __ballot(1); }
+__kinspect_d int __any(int p) { return __ballot(p) != 0; }
+__kinspect_d int __all(int p) { return __ballot(!p) == 0; }
+template <class M> __kinspect_d unsigned long long __ballot_sync(M m, int p) { return __ballot(p) & (unsigned long long)m; }
+template <class M> __kinspect_d int __any_sync(M m, int p) { return __ballot_sync(m, p) != 0; }
+template <class M> __kinspect_d int __all_sync(M m, int p) { return __ballot_sync(m, !p) == 0; }
+
+template <class T> __kinspect_d T __kinspect_permute(int lane, T v) {
+  constexpr int n = (sizeof(T) + 3) / 4;
+  int w[n] = {};
+  __builtin_memcpy(w, &v, sizeof(T));
+#pragma unroll
+  for (int i = 0; i < n; ++i) w[i] = __builtin_amdgcn_ds_bpermute(lane << 2, w[i]);
+  __builtin_memcpy(&v, w, sizeof(T));
+  return v;
+}
+template <class T> __kinspect_d T __shfl(T v, int from, int width = warpSize) {
+  int self = (int)__lane_id();
+  return __kinspect_permute((from & (width - 1)) | (self & -width), v);
+}
+template <class T> __kinspect_d T __shfl_up(T v, unsigned by, int width = warpSize) {
+  int self = (int)__lane_id(), from = self - (int)by;
+  return __kinspect_permute(from < (self & -width) ? self : from, v);
+}
+template <class T> __kinspect_d T __shfl_down(T v, unsigned by, int width = warpSize) {
+  int self = (int)__lane_id(), from = self + (int)by;
+  return __kinspect_permute((self & (width - 1)) + (int)by >= width ? self : from, v);
+}
+template <class T> __kinspect_d T __shfl_xor(T v, int mask, int width = warpSize) {
+  int self = (int)__lane_id(), from = self ^ mask;
+  return __kinspect_permute(from >= ((self + width) & -width) ? self : from, v);
+}
+#define __kinspect_sync(name, A) \
+  template <class M, class T> __kinspect_d T name##_sync(M, T v, A a, int width = warpSize) { return name(v, a, width); }
+__kinspect_sync(__shfl, int) __kinspect_sync(__shfl_up, unsigned) __kinspect_sync(__shfl_down, unsigned) __kinspect_sync(__shfl_xor, int)
+#undef __kinspect_sync
+template <class M, class T> __kinspect_d unsigned long long __match_any_sync(M m, T v) {
+  unsigned long long left = (unsigned long long)m & __activemask(), mine = 0;
+  while (left) {
+    int lane = __builtin_ctzll(left);
+    unsigned long long same = __ballot(__builtin_memcmp(&v, (T[1]){__shfl(v, lane)}, sizeof(T)) == 0) & left;
+    if (same >> __lane_id() & 1) mine = same;
+    left &= ~same;
+  }
+  return mine;
+}
+template <class M, class T> __kinspect_d unsigned long long __match_all_sync(M m, T v, int* all) {
+  unsigned long long in = (unsigned long long)m & __activemask();
+  T first = __shfl(v, __builtin_ctzll(in));
+  *all = (__ballot(first == v) & in) == in;
+  return *all ? in : 0;
+}
+#define __kinspect_reduce_sync(name, e) \
+  template <class M, class T> __kinspect_d T __reduce_##name##_sync(M, T a) { \
+    for (int i = warpSize / 2; i; i >>= 1) { T b = __shfl_xor(a, i); a = (e); } \
+    return a; \
+  }
+__kinspect_reduce_sync(add, a + b) __kinspect_reduce_sync(min, b < a ? b : a) __kinspect_reduce_sync(max, a < b ? b : a)
+__kinspect_reduce_sync(and, a & b) __kinspect_reduce_sync(or, a | b) __kinspect_reduce_sync(xor, a ^ b)
+#undef __kinspect_reduce_sync
+
+// Integers and bits.
+__kinspect_d int __popc(unsigned x) { return __builtin_popcount(x); }
+__kinspect_d int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+__kinspect_d int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned)x); }
+__kinspect_d int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll((unsigned long long)x); }
+__kinspect_d int __ffs(unsigned x) { return __builtin_ffs((int)x); }
+__kinspect_d int __ffs(int x) { return __builtin_ffs(x); }
+__kinspect_d int __ffsll(unsigned long long x) { return __builtin_ffsll((long long)x); }
+__kinspect_d int __ffsll(unsigned long x) { return __builtin_ffsll((long long)x); }
+__kinspect_d int __ffsll(long long x) { return __builtin_ffsll(x); }
+__kinspect_d unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
+__kinspect_d unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
+__kinspect_d unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
+  return __builtin_amdgcn_perm(y, x, (s & 7u) | (s & 0x70u) << 4 | (s & 0x700u) << 8 | (s & 0x7000u) << 12);
+}
+__kinspect_d unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned n) { n &= 31; return (unsigned)((((unsigned long long)hi << 32 | lo) << n) >> 32); }
+__kinspect_d unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned n) { return __builtin_amdgcn_alignbit(hi, lo, n & 31); }
+__kinspect_d unsigned __funnelshift_lc(unsigned lo, unsigned hi, unsigned n) { return n >= 32 ? lo : __funnelshift_l(lo, hi, n); }
+__kinspect_d unsigned __funnelshift_rc(unsigned lo, unsigned hi, unsigned n) { return n >= 32 ? hi : __funnelshift_r(lo, hi, n); }
+__kinspect_d int __mul24(int x, int y) { return ((x << 8) >> 8) * ((y << 8) >> 8); }
+__kinspect_d unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffffu) * (y & 0xffffffu); }
+__kinspect_d int mul24(int x, int y) { return __mul24(x, y); }
+__kinspect_d int mad24(int x, int y, int z) { return __mul24(x, y) + z; }
+__kinspect_d int __mulhi(int x, int y) { return (int)(((long long)x * y) >> 32); }
+__kinspect_d unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)(((unsigned long long)x * y) >> 32); }
+__kinspect_d long long __mul64hi(long long x, long long y) { return (long long)(((__int128)x * y) >> 64); }
+__kinspect_d unsigned long long __umul64hi(unsigned long long x, unsigned long long y) { return (unsigned long long)(((unsigned __int128)x * y) >> 64); }
+__kinspect_d int __hadd(int x, int y) { return (int)(((long long)x + y) >> 1); }
+__kinspect_d int __rhadd(int x, int y) { return (int)(((long long)x + y + 1) >> 1); }
+__kinspect_d unsigned __uhadd(unsigned x, unsigned y) { return (unsigned)(((unsigned long long)x + y) >> 1); }
+__kinspect_d unsigned __urhadd(unsigned x, unsigned y) { return (unsigned)(((unsigned long long)x + y + 1) >> 1); }
+__kinspect_d unsigned __sad(int x, int y, unsigned z) { return (x > y ? (unsigned)x - (unsigned)y : (unsigned)y - (unsigned)x) + z; }
+__kinspect_d unsigned __usad(unsigned x, unsigned y, unsigned z) { return (x > y ? x - y : y - x) + z; }
+__kinspect_d unsigned __bfe(unsigned x, unsigned offset, unsigned width) { return __builtin_amdgcn_ubfe(x, offset, width); }
+__kinspect_d unsigned __bitextract_u32(unsigned x, unsigned offset, unsigned width) { return __builtin_amdgcn_ubfe(x, offset, width); }
+__kinspect_d int __kinspect_dot4(int a, int b, int c) {
+  for (int i = 0; i < 32; i += 8) c += (signed char)(a >> i) * (signed char)(b >> i);
+  return c;
+}
+__kinspect_d int __dp4a(int a, int b, int c) {
+#if __has_builtin(__builtin_amdgcn_sudot4) && (defined(__GFX11__) || defined(__GFX12__))
+  return __builtin_amdgcn_sudot4(true, a, true, b, c, false);
+#elif __has_builtin(__builtin_amdgcn_sdot4) && (defined(__GFX9__) && !defined(__gfx900__) || defined(__GFX10__))
+  return __builtin_amdgcn_sdot4(a, b, c, false);
+#else
+  return __kinspect_dot4(a, b, c);
+#endif
+}
+__kinspect_d unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
+#if __has_builtin(__builtin_amdgcn_udot4) && !defined(__gfx900__)
+  return __builtin_amdgcn_udot4(a, b, c, false);
+#else
+  for (int i = 0; i < 32; i += 8) c += (a >> i & 255u) * (b >> i & 255u);
+  return c;
+#endif
+}
+#define __kinspect_simd(name, T, e) \
+  __kinspect_d unsigned name(unsigned x, unsigned y) { \
+    constexpr int n = 8 * sizeof(T); unsigned r = 0; \
+    for (int i = 0; i < 32; i += n) { \
+      T a = (T)(x >> i), b = (T)(y >> i); \
+      r |= (unsigned)(((1ull << n) - 1) & (unsigned long long)(e)) << i; \
+    } \
+    return r; \
+  }
+#define __kinspect_clip(v, lo, hi) ((v) < (lo) ? (lo) : (v) > (hi) ? (hi) : (v))
+__kinspect_simd(__vadd4, signed char, a + b) __kinspect_simd(__vsub4, signed char, a - b)
+__kinspect_simd(__vadd2, short, a + b) __kinspect_simd(__vsub2, short, a - b)
+__kinspect_simd(__vaddss4, signed char, __kinspect_clip(a + b, -128, 127)) __kinspect_simd(__vsubss4, signed char, __kinspect_clip(a - b, -128, 127))
+__kinspect_simd(__vcmpeq4, unsigned char, a == b ? 255 : 0) __kinspect_simd(__vcmpne4, unsigned char, a != b ? 255 : 0)
+__kinspect_simd(__vcmpgtu4, unsigned char, a > b ? 255 : 0) __kinspect_simd(__vmaxs4, signed char, a > b ? a : b)
+__kinspect_simd(__vmins4, signed char, a < b ? a : b) __kinspect_simd(__vmaxu4, unsigned char, a > b ? a : b) __kinspect_simd(__vminu4, unsigned char, a < b ? a : b)
+#undef __kinspect_simd
+
+// Clocks, cached and streaming accesses.
+__kinspect_d long long clock64() { return (long long)__builtin_readcyclecounter(); }
+__kinspect_d long long __clock64() { return clock64(); }
+__kinspect_d long long __clock() { return clock64(); }
+__kinspect_d long long wall_clock64() {
+#if __has_builtin(__builtin_readsteadycounter)
+  return (long long)__builtin_readsteadycounter();
+#elif defined(__GFX9__)
+  return (long long)__builtin_amdgcn_s_memrealtime();
+#else
+  return clock64();
+#endif
+}
+template <int N> struct __kinspect_word { typedef unsigned type __attribute__((ext_vector_type(N / 4))); };
+template <> struct __kinspect_word<1> { typedef unsigned char type; };
+template <> struct __kinspect_word<2> { typedef unsigned short type; };
+template <> struct __kinspect_word<4> { typedef unsigned type; };
+template <class T> __kinspect_d T __kinspect_stream_load(const T* p) {
+  typedef typename __kinspect_word<sizeof(T)>::type W;
+  W w = __builtin_nontemporal_load((const W*)p);
+  T v; __builtin_memcpy(&v, &w, sizeof(T)); return v;
+}
+template <class T> __kinspect_d void __kinspect_stream_store(T* p, T v) {
+  typedef typename __kinspect_word<sizeof(T)>::type W;
+  W w; __builtin_memcpy(&w, &v, sizeof(T));
+  __builtin_nontemporal_store(w, (W*)p);
+}
+template <class T> struct __kinspect_same { typedef T type; };
+template <class T> __kinspect_d T __ldg(const T* p) { return *p; }
+#define __kinspect_ld(name, e) template <class T> __kinspect_d T name(const T* p) { return e; }
+#define __kinspect_st(name, e) template <class T> __kinspect_d void name(T* p, typename __kinspect_same<T>::type v) { e; }
+__kinspect_ld(__ldca, *p) __kinspect_ld(__ldcg, *p) __kinspect_ld(__ldcs, __kinspect_stream_load(p))
+__kinspect_ld(__ldlu, __kinspect_stream_load(p)) __kinspect_ld(__ldcv, *(const volatile T*)p)
+__kinspect_st(__stwb, *p = v) __kinspect_st(__stcg, *p = v) __kinspect_st(__stwt, *p = v) __kinspect_st(__stcs, __kinspect_stream_store(p, v))
+#undef __kinspect_ld
+#undef __kinspect_st
+__kinspect_d bool __isGlobal(const void* p) { return !__builtin_amdgcn_is_shared((const __attribute__((address_space(0))) void*)p); }
+__kinspect_d bool __isShared(const void* p) { return __builtin_amdgcn_is_shared((const __attribute__((address_space(0))) void*)p); }
+__kinspect_d size_t __cvta_generic_to_shared(const void* p) { return (size_t)(__attribute__((address_space(3))) const void*)p; }
+
+// Atomics: relaxed, of agent scope (_system, _block: of theirs). As with hipcc, float additions may be loops of compare and
+// swap unless -munsafe-fp-atomics is given; unsafeAtomicAdd is the instruction where there is one.
+#if __has_cpp_attribute(clang::atomic)
+#define __kinspect_unsafe [[clang::atomic(no_remote_memory, no_fine_grained_memory, ignore_denormal_mode)]]
+#else
+#define __kinspect_unsafe
+#endif
+#define __kinspect_rmw(name, op, T, s, S) \
+  __kinspect_d T name##s(T* p, T v) { return __hip_atomic_##op(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_##S); }
+#define __kinspect_sub(T, s, S) \
+  __kinspect_d T atomicSub##s(T* p, T v) { return __hip_atomic_fetch_add(p, (T)-v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_##S); }
+#define __kinspect_cas(T, s, S) \
+  __kinspect_d T atomicCAS##s(T* p, T e, T v) { \
+    __hip_atomic_compare_exchange_strong(p, &e, v, __ATOMIC_RELAXED, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_##S); \
+    return e; \
+  }
+#define __kinspect_bitwise(T, s, S) \
+  __kinspect_rmw(atomicAnd, fetch_and, T, s, S) __kinspect_rmw(atomicOr, fetch_or, T, s, S) __kinspect_rmw(atomicXor, fetch_xor, T, s, S)
+#define __kinspect_common(T, s, S) \
+  __kinspect_rmw(atomicExch, exchange, T, s, S) __kinspect_rmw(atomicAdd, fetch_add, T, s, S) __kinspect_sub(T, s, S) \
+  __kinspect_rmw(atomicMin, fetch_min, T, s, S) __kinspect_rmw(atomicMax, fetch_max, T, s, S) __kinspect_cas(T, s, S)
+#define __kinspect_scope(s, S, L) \
+  __kinspect_common(int, s, S) __kinspect_common(unsigned, s, S) __kinspect_common(unsigned long, s, S) \
+  __kinspect_common(unsigned long long, s, S) __kinspect_common(float, s, S) __kinspect_common(double, s, S) \
+  __kinspect_rmw(atomicMin, fetch_min, long long, s, S) __kinspect_rmw(atomicMax, fetch_max, long long, s, S) \
+  __kinspect_rmw(atomicExch, exchange, long long, s, S) __kinspect_cas(long long, s, S) __kinspect_cas(unsigned short, s, S) \
+  __kinspect_bitwise(int, s, S) __kinspect_bitwise(unsigned, s, S) __kinspect_bitwise(unsigned long, s, S) __kinspect_bitwise(unsigned long long, s, S) \
+  __kinspect_d unsigned atomicInc##s(unsigned* p, unsigned v) { return __builtin_amdgcn_atomic_inc32(p, v, __ATOMIC_RELAXED, L); } \
+  __kinspect_d unsigned atomicDec##s(unsigned* p, unsigned v) { return __builtin_amdgcn_atomic_dec32(p, v, __ATOMIC_RELAXED, L); }
+__kinspect_scope(, AGENT, "agent") __kinspect_scope(_system, SYSTEM, "") __kinspect_scope(_block, WORKGROUP, "workgroup")
+template <class T> __kinspect_d T unsafeAtomicAdd(T* p, typename __kinspect_same<T>::type v) {
+  T r;
+  __kinspect_unsafe { r = __hip_atomic_fetch_add(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
+  return r;
+}
+template <class T> __kinspect_d T unsafeAtomicMax(T* p, typename __kinspect_same<T>::type v) { return atomicMax(p, v); }
+template <class T> __kinspect_d T unsafeAtomicMin(T* p, typename __kinspect_same<T>::type v) { return atomicMin(p, v); }
+template <class T> __kinspect_d T safeAtomicAdd(T* p, typename __kinspect_same<T>::type v) { return atomicAdd(p, v); }
+template <class T> __kinspect_d void atomicAddNoRet(T* p, typename __kinspect_same<T>::type v) { unsafeAtomicAdd(p, v); }
+
+// Barriers that reduce a predicate over the workgroup.
+__kinspect_d int __syncthreads_count(int p) {
+  __shared__ unsigned __kinspect_count;
+  bool first = !(threadIdx.x | threadIdx.y | threadIdx.z);
+  if (first) __kinspect_count = 0;
+  __syncthreads();
+  unsigned long long b = __ballot(p);
+  if (__lane_id() == (unsigned)__builtin_ctzll(__activemask())) atomicAdd_block(&__kinspect_count, (unsigned)__popcll(b));
+  __syncthreads();
+  int n = (int)__kinspect_count;
+  __syncthreads();
+  return n;
+}
+__kinspect_d int __syncthreads_or(int p) { return __syncthreads_count(p) != 0; }
+__kinspect_d int __syncthreads_and(int p) { return __syncthreads_count(!p) == 0; }

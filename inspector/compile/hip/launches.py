@@ -1,0 +1,170 @@
+"""Launches that a HIP source states of its kernels, for figures that depend on them.
+
+    // KINSPECT_LAUNCH gemm<128> grid=N/TILE,N/TILE workgroup=256 args="f32[N*N], f32[N*N], i32 N"
+
+Numbers may be sums, products and quotients of numbers and of macros and constants of the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ...base.errors import KinspectError
+
+MARK: Final = "KINSPECT_LAUNCH"
+_STATED: Final = re.compile(
+    rf"(?://|/\*)[ \t]*{MARK}[ \t]+(?P<text>[^\n]*?)[ \t]*(?:\*/)?[ \t]*$", re.M
+)
+_CONSTANT: Final = re.compile(
+    r"^[ \t]*(?:#[ \t]*define[ \t]+(?P<macro>\w+)[ \t]+|(?:static[ \t]+)?(?:constexpr|const)[ \t]+"
+    r"[\w ]*?(?P<name>\w+)[ \t]*=[ \t]*)(?P<value>[^;/\n]+)",
+    re.M,
+)
+_ARGUMENT: Final = re.compile(
+    r"\s*(?P<kind>[a-z]+\d+)\s*(?:\[(?P<count>[^\]]+)\](?P<fill>.*)|(?P<value>\S.*))$"
+)
+_OPERATORS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: operator.floordiv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.LShift: lambda a, b: a << min(b, 64),
+}  # fmt: skip
+_MOST: Final = 1 << 62
+_MOST_TEXT: Final = 500
+"""Characters of an expression."""
+
+
+class StatedLaunch(Struct, frozen=True):
+    """A launch of a kernel.
+
+    Args:
+        kernel: its name, as reports print it, or a pattern.
+        grid: workgroups in x, y, z.
+        workgroup: work-items in x, y, z; None for what the kernel requires.
+        arguments: what is passed, as --args takes it.
+        lds_bytes: dynamic LDS; None where nothing is said.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    workgroup: tuple[int, int, int] | None
+    arguments: str
+    lds_bytes: int | None
+
+
+def stated_launches(source: str, flags: Sequence[str], name: str) -> tuple[StatedLaunch, ...]:
+    """The launches that a source states.
+
+    Args:
+        source: its text.
+        flags: of the compile: their macros are known before those of the file.
+        name: of the file, for errors.
+
+    Raises:
+        KinspectError: one of them cannot be read.
+    """
+    if MARK not in source:
+        return ()
+    known = {**_constants(source), **dict(_defined(flags))}
+    launches = []
+    for match in _STATED.finditer(source):
+        line = source.count("\n", 0, match.start()) + 1
+        try:
+            launches.append(_launch(match["text"], known))
+        except (ValueError, SyntaxError, ZeroDivisionError, RecursionError) as error:
+            raise KinspectError(
+                f"{name}:{line}: {MARK} is not understood: {error}",
+                f'such as: // {MARK} kernel grid=64 workgroup=256 args="f32[4096], i32 4096"',
+            ) from None
+    return tuple(launches)
+
+
+def _defined(flags: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for flag, value in zip(flags, [*flags[1:], ""], strict=False):
+        text = value if flag == "-D" else flag[2:] if flag.startswith("-D") else ""
+        if text:
+            macro, _, stated = text.partition("=")
+            yield macro, stated or "1"
+
+
+def _constants(source: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for match in _CONSTANT.finditer(source):
+        found.setdefault(match["macro"] or match["name"], match["value"].strip())
+    return found
+
+
+def _launch(text: str, known: Mapping[str, str]) -> StatedLaunch:
+    words = shlex.split(text)
+    at = next(
+        (n for n, word in enumerate(words) if re.match(r"(grid|workgroup|block|args|lds)=", word)),
+        0,
+    )
+    kernel = " ".join(words[:at])
+    stated = dict(word.split("=", 1) for word in words[at:] if "=" in word)
+    unknown = sorted(stated.keys() - {"grid", "workgroup", "block", "args", "lds"})
+    if not kernel or "grid" not in stated or unknown or len(stated) != len(words) - at:
+        raise ValueError(f"unknown {unknown[0]}" if unknown else "kernel or grid is missing")
+    shape = stated.get("workgroup", stated.get("block"))
+    return StatedLaunch(
+        kernel,
+        _extents(stated["grid"], known),
+        _extents(shape, known) if shape is not None else None,
+        _arguments(stated.get("args", ""), known),
+        _number(stated["lds"], known) if "lds" in stated else None,
+    )
+
+
+def _extents(text: str, known: Mapping[str, str]) -> tuple[int, int, int]:
+    sizes = [_number(part, known) for part in text.split(",")]
+    if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
+        raise ValueError(f"{text} is not X, X,Y or X,Y,Z from 1 on")
+    x, y, z = (*sizes, 1, 1)[:3]
+    return x, y, z
+
+
+def _arguments(text: str, known: Mapping[str, str]) -> str:
+    """The same with numbers in place of names and expressions."""
+    told = []
+    for argument in filter(None, text.split(",")):
+        match = _ARGUMENT.match(argument)
+        if match is None:
+            raise ValueError(f"{argument.strip()} is neither TYPE[COUNT] nor TYPE VALUE")
+        if match["count"] is not None:
+            told.append(f"{match['kind']}[{_number(match['count'], known)}]{match['fill']}")
+        elif match["kind"].startswith(("f", "b")):
+            told.append(f"{match['kind']} {match['value'].strip()}")
+        else:
+            told.append(f"{match['kind']} {_number(match['value'], known)}")
+    return ", ".join(told)
+
+
+def _number(text: str, known: Mapping[str, str], depth: int = 0) -> int:
+    if len(text) > _MOST_TEXT or depth > 20:
+        raise ValueError(f"{text[:40]} is too long, or names itself")
+    return _value(ast.parse(text.strip(), mode="eval").body, known, depth)
+
+
+def _value(node: ast.expr, known: Mapping[str, str], depth: int) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        value = node.value
+    elif isinstance(node, ast.Name):
+        if node.id not in known:
+            raise ValueError(f"{node.id} is no number of this file")
+        value = _number(known[node.id], known, depth + 1)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = -_value(node.operand, known, depth)
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        left, right = _value(node.left, known, depth), _value(node.right, known, depth)
+        value = _OPERATORS[type(node.op)](left, right)
+    else:
+        raise ValueError("only numbers, names and + - * / % << are read")
+    if abs(value) > _MOST:
+        raise ValueError("a number is too large")
+    return value

@@ -1,0 +1,218 @@
+"""HIP sources: compiled to assembly by the compiler that is installed, then read like any other."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from ..base import named_files
+from ..base.errors import KinspectError
+from ..base.named_files import allow_target, file_text
+from ..capture.kernel_patterns import matches
+from ..capture.targets import Target
+from ..compile.hip.launches import StatedLaunch, stated_launches
+from ..compile.hip.names import readable
+from ..compile.hip.options import HipOptions
+from ..compile.hip.source import HipCode, compiled
+from ..isa.asm.includes import no_includes
+from ..isa.assembly import parse_text
+from ..machines.loader import DEFAULT_ARCH
+from ..machines.loader import load as load_machine
+from ..model import KernelReport, Variant
+from . import analysis
+from .context import Context
+from .emulated_code import CodeLaunch
+from .inputs import read_text
+from .jobs import CompileOutcome, Job, Request, patterns_of
+
+
+def options_of(request: Request) -> HipOptions:
+    """How a run compiles HIP sources: the macros of its point are defined behind its own flags."""
+    point = {axis.name: axis.values[0] for axis in request.point}
+    flags = (*request.capture.argv, *definitions(point))
+    return replace(request.hip, flags=flags, seconds=request.time_limit)
+
+
+def definitions(values: Mapping[str, Any]) -> Iterator[str]:
+    """Flags that define macros: `-DTILE=64`."""
+    for name, value in values.items():
+        yield f"-D{name}={int(value) if isinstance(value, bool) else value}"
+
+
+def compiled_source(target: Target, request: Request) -> HipCode:
+    """The assembly of a source for its target.
+
+    Raises:
+        KinspectError: it cannot be compiled.
+    """
+    return compiled(target.path, target.archs[0], options_of(request))
+
+
+def kernels_of(target: Target, request: Request, values: Mapping[str, Any]) -> list[Variant]:
+    """The kernels of a source that are asked for, with some macros defined.
+
+    Raises:
+        KinspectError: it cannot be compiled, has none of them, or does not use a macro.
+    """
+    own, source = options_of(request), file_text(target.path)
+    for name in values:
+        _check_macro(name, source, target.path)
+    code = compiled(
+        target.path, target.archs[0], replace(own, flags=(*own.flags, *definitions(values)))
+    )
+    patterns = patterns_of(target, request)
+    names = [name for symbol, name in code.names.items() if matches(patterns, (name, symbol))]
+    if not names:
+        raise KinspectError(
+            f"{target.path}: no kernel named {' and '.join(patterns)}",
+            f"it has {', '.join(sorted(code.names.values())[:8])}",
+        )
+    waves = load_machine(target.archs[0]).wave_sizes
+    return [
+        Variant(
+            kernel=name, arch=target.archs[0], options={}, wave_size=waves[0], ttir="", stage="hip"
+        )
+        for name in names
+    ]
+
+
+def _check_macro(name: str, source: str, path: Path) -> None:
+    """Raises an error if a source does not leave a macro to the command line."""
+    if not re.search(rf"\b{re.escape(name)}\b", source):
+        raise KinspectError(
+            f"--set {name}: {path} does not use it", "name a macro that the source reads"
+        )
+    define = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{re.escape(name)}\b", source, re.M)
+    guard = re.search(
+        rf"#[ \t]*(?:ifndef[ \t]+|if[ \t]+!\s*defined\(?\s*){re.escape(name)}\b", source
+    )
+    if define is not None and guard is None:
+        line = source.count("\n", 0, define.start()) + 1
+        raise KinspectError(
+            f"--set {name}: {path}:{line} defines it itself", f"put #ifndef {name} around it"
+        )
+
+
+def analysed(code: HipCode, context: Context, options: HipOptions) -> list[KernelReport]:
+    """The reports of a source's kernels, called as their author calls them.
+
+    Launches that the source states are those of its kernels, unless the command line states one.
+
+    Args:
+        code: of the source.
+        context: what is known besides.
+        options: how it was compiled.
+
+    Raises:
+        KinspectError: none of them is asked for, or a stated launch cannot be read.
+    """
+    text = read_text(code.artifact.path)
+    program = readable(parse_text(text, context.path, no_includes), code.names)
+    notes = (*context.notes, *code.notes)
+    found = replace(context, artifacts={"amdgcn": code.artifact}, notes=notes)
+    time, stated = context.analysis.time, context.overrides
+    launches: tuple[StatedLaunch, ...] = ()
+    if stated.grid is None and (time is None or time.arguments is None):
+        launches = stated_launches(file_text(context.path), options.flags, context.path)
+    if not launches:
+        return analysis.analyze_program(program, found, text)
+    kernels = [
+        f for f in program.kernels if matches(context.patterns, (f.name, f.symbol or f.name))
+    ]
+    reports: list[KernelReport] = []
+    for kernel in kernels:
+        launch = next((launch for launch in launches if _is_of(launch, kernel.name)), None)
+        others = tuple(f for f in program.functions if f is kernel or not f.is_kernel)
+        own = replace(found, patterns=()) if launch is None else _launched(found, launch)
+        reports += analysis.analyze_program(replace(program, functions=others), own, text)
+    return reports or analysis.analyze_program(program, found, text)  # says which there are
+
+
+def _launched(context: Context, launch: StatedLaunch) -> Context:
+    time = context.analysis.time
+    analysis = context.analysis
+    if time is not None:
+        analysis = replace(analysis, time=replace(time, arguments=launch.arguments))
+    return replace(
+        context,
+        patterns=(),
+        analysis=analysis,
+        overrides=replace(
+            context.overrides,
+            grid=launch.grid,
+            workgroup=context.overrides.workgroup or launch.workgroup,
+            lds_bytes=context.overrides.lds_bytes or launch.lds_bytes,
+        ),
+    )
+
+
+def launch_of_source(launch: CodeLaunch, options: HipOptions, *, is_stated: bool) -> CodeLaunch:
+    """The launch of a source's kernel as that of its assembly.
+
+    Args:
+        launch: of the source.
+        options: how it is compiled.
+        is_stated: whether its grid is; else it is the one that the source states of the kernel.
+
+    Raises:
+        KinspectError: the source cannot be compiled, or a launch that it states cannot be read.
+    """
+    allow_target(launch.path)
+    arch = launch.arch or DEFAULT_ARCH
+    code = compiled(launch.path, arch, options)
+    found = replace(launch, path=code.artifact.path, arch=arch, names=code.names)
+    if is_stated or launch.arguments:
+        return found
+    for stated in stated_launches(file_text(launch.path), options.flags, str(launch.path)):
+        names = [name for name in code.names.values() if _is_of(stated, name)]
+        if names and (launch.kernel is None or matches((launch.kernel,), names)):
+            return replace(
+                found,
+                kernel=names[0],
+                grid=stated.grid,
+                block=launch.block or stated.workgroup,
+                arguments=stated.arguments,
+                lds_bytes=launch.lds_bytes or stated.lds_bytes or 0,
+            )
+    return found
+
+
+def _is_of(launch: StatedLaunch, name: str) -> bool:
+    """Whether a launch is of a kernel: by its name, with or without template arguments."""
+    plain = re.sub(r"\s+", "", name)
+    return re.sub(r"\s+", "", launch.kernel) in (plain, plain.partition("<")[0])
+
+
+def compile_point(job: Job) -> CompileOutcome:
+    """Compiles and analyses the kernel of one point of a sweep, in any thread or process."""
+    named_files.restore(job.allowed)
+    assert job.hip is not None, "a job of a HIP source"
+    started = time.perf_counter()
+    reports: list[KernelReport] = []
+    error = None
+    try:
+        code = compiled(Path(job.path), job.variant.arch, job.hip)
+        wanted = _same_kernel(job.variant.kernel, code.names.values())
+        context = Context(
+            path=job.path, arch=job.variant.arch, patterns=(wanted,), overrides=job.overrides,
+            analysis=job.analysis,
+        )  # fmt: skip
+        reports = analysed(code, context, job.hip)
+    except KinspectError as failure:
+        error = job.record("compile", failure)
+    return CompileOutcome(tuple(reports), error, time.perf_counter() - started, False)
+
+
+def _same_kernel(name: str, names: Iterable[str]) -> str:
+    """The kernel of the same name, though its template arguments may be those of other macros."""
+    names = list(names)
+    if name in names:
+        return name
+    base = name.partition("<")[0]
+    same = [other for other in names if other.partition("<")[0] == base]
+    return same[0] if len(same) == 1 else name
