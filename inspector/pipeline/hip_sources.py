@@ -194,9 +194,10 @@ def compile_point(job: Job) -> CompileOutcome:
     assert job.hip is not None, "a job of a HIP source"
     started = time.perf_counter()
     reports: list[KernelReport] = []
-    error = None
+    error, from_store = None, False
     try:
         code = compiled(Path(job.path), job.variant.arch, job.hip)
+        from_store = code.from_store
         wanted = _same_kernel(job.variant.kernel, code.names.values())
         context = Context(
             path=job.path, arch=job.variant.arch, patterns=(wanted,), overrides=job.overrides,
@@ -205,7 +206,7 @@ def compile_point(job: Job) -> CompileOutcome:
         reports = analysed(code, context, job.hip)
     except KinspectError as failure:
         error = job.record("compile", failure)
-    return CompileOutcome(tuple(reports), error, time.perf_counter() - started, False)
+    return CompileOutcome(tuple(reports), error, time.perf_counter() - started, from_store)
 
 
 def _same_kernel(name: str, names: Iterable[str]) -> str:

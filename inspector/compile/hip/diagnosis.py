@@ -44,15 +44,19 @@ def included(stderr: str) -> list[Path]:
     return [Path(match["path"]) for match in _INCLUDED.finditer(stderr)]
 
 
-def failure(source: Path, stderr: str, command: str) -> KinspectError:
+def failure(source: Path, stderr: str, command: str, *, all_known: bool = True) -> KinspectError:
     """The error of a source that did not compile.
 
     Args:
         source: as the user named it.
         stderr: what the compiler said.
         command: that does the same by hand.
+        all_known: whether all files are known that it read. Else errors may tell what is in one
+            that it may not read: only that which ended the compile is told.
     """
-    found = [match for match in _ERROR.finditer(stderr) if "errors generated" not in match["text"]]
+    found = [m for m in _ERROR.finditer(stderr) if all_known or ": fatal error:" in m[0]]
+    if not found and not all_known:
+        return KinspectError(f"{source}: it does not compile", f"by hand: `{command}`")
     if not found:
         said = next((line for line in reversed(stderr.splitlines()) if line.strip()), "no reason")
         return KinspectError(

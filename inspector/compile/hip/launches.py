@@ -28,7 +28,7 @@ _CONSTANT: Final = re.compile(
     re.M,
 )
 _ARGUMENT: Final = re.compile(
-    r"\s*(?P<kind>[a-z]+\d+)\s*(?:\[(?P<count>[^\]]+)\](?P<fill>.*)|(?P<value>\S.*))$"
+    r"\s*(?P<kind>[a-z]+\d+)(?=[\s\[])\s*(?:\[(?P<count>[^\]]+)\](?P<fill>.*)|(?P<value>\S.*))$"
 )
 _OPERATORS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,

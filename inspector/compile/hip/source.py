@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...base.errors import KinspectError
 from ...base.lifetimes import run_to_end
 from ...base.limits import COMPILE_MEMORY
-from ...base.named_files import OPTION, file_bytes, is_named, own_cache
+from ...base.named_files import OPTION, allow, file_bytes, is_named, own_cache
 from ...base.programs import absolute_folders
 from ...base.status import doing
 from ...model import Artifact
@@ -61,18 +61,20 @@ class HipCode(Struct, frozen=True):
     Args:
         artifact: the assembly's file.
         names: symbol -> name of each kernel, as its author writes it.
-        notes: what it lacks, and which compiler made it.
+        from_store: whether it was compiled before.
+        notes: what it lacks.
     """
 
     artifact: Artifact
     names: Mapping[str, str]
+    from_store: bool
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, entry: StoreEntry) -> HipCode:
+    def of(cls, entry: StoreEntry, *, from_store: bool) -> HipCode:
         """The code of an entry of the store."""
         facts = entry.facts
-        return cls(entry.artifacts["amdgcn"], facts["names"], tuple(facts["notes"]))
+        return cls(entry.artifacts["amdgcn"], facts["names"], from_store, tuple(facts["notes"]))
 
 
 def compiled(source: Path, arch: str, options: HipOptions) -> HipCode:
@@ -94,6 +96,9 @@ def compiled(source: Path, arch: str, options: HipOptions) -> HipCode:
     environment["PATH"] = absolute_folders(environment.get("PATH"))
     compiler = find_compiler(options.compiler, environment)
     flags = (*database_flags(source), *checked(options.flags))
+    # Lines of what it includes from there are shown.
+    rocm = [] if compiler.rocm in (None, Path("/usr")) else [compiler.rocm]
+    allow(HEADERS, *folders_of(options.flags), *rocm)
     store = Store(own_cache())
     words = _words(compiler, source, arch, flags)
     index = _index_key(source, words, options, compiler)
@@ -130,7 +135,8 @@ def _words(compiler: HipCompiler, source: Path, arch: str, flags: Sequence[str])
     else:
         words += ["-nogpuinc", "-nogpulib", "-isystem", str(HEADERS)]
         words += ["-include", "hip/hip_runtime.h"]
-    return (*words, "-O3", "-g1", *flags)
+    # Without an id of the unit, equal sources have equal code.
+    return (*words, "-fuse-cuid=none", "-O3", "-g1", *flags)
 
 
 def _index_key(
@@ -167,7 +173,7 @@ def _stored(store: Store, index: str) -> HipCode | None:
         if _state(path) != state:
             store.remove(index)
             return None
-    return HipCode.of(entry)
+    return HipCode.of(entry, from_store=True)
 
 
 def _state(path: str) -> str:
@@ -186,10 +192,13 @@ def _compile(store: Store, index: str, job: _Compile) -> HipCode:
         if job.options.instances:
             main = folder / _MAIN
             main.write_text(_instances(job.source, job.options.instances), encoding="utf-8")
+        listing = ("-dependency-file", str(dependencies), "-MT", "code", "-sys-header-deps")
         words = [
-            *job.words, "-S", "-o", str(code), "-MD", "-MF", str(dependencies), "-H", "-w",
-            "-fno-caret-diagnostics", "-fno-color-diagnostics", str(main),
-        ]  # fmt: skip
+            *(*job.words, "-S", "-o", str(code), "-H", "-w"),
+            *("-fno-caret-diagnostics", "-fno-color-diagnostics"),
+            *(flag for word in listing for flag in ("-Xclang", word)),
+            str(main),
+        ]
         try:
             done = run_to_end(
                 words, job.options.seconds, environment=job.environment, memory=COMPILE_MEMORY
@@ -210,7 +219,8 @@ def _compile(store: Store, index: str, job: _Compile) -> HipCode:
             why = why_unusable(job.compiler)
             if why:
                 raise _unusable(job.compiler, why)
-            raise failure(job.source, stderr.replace(str(main), str(job.source)), job.by_hand())
+            said = stderr.replace(str(main), str(job.source))
+            raise failure(job.source, said, job.by_hand(), all_known=dependencies.is_file())
         text = code.read_text(encoding="utf-8", errors="replace")
         _check_kernels(job, text)
         headers = sorted({os.path.realpath(path) for path in read if path != main})
@@ -220,7 +230,7 @@ def _compile(store: Store, index: str, job: _Compile) -> HipCode:
             "notes": _notes(text),
         }
         entry = store.put(index, folder, {"amdgcn": _CODE}, facts)
-    return HipCode.of(entry)
+    return HipCode.of(entry, from_store=False)
 
 
 def _unusable(compiler: HipCompiler, why: str) -> KinspectError:

@@ -1,0 +1,302 @@
+"""HIP sources as targets: the installed clang compiles them, device side only."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.compile.hip import compilers
+from kinspect.inspector.compile.hip.compilers import find_compiler
+from kinspect.inspector.compile.hip.diagnosis import failure
+from kinspect.inspector.compile.hip.flags import checked, database_flags
+from kinspect.inspector.compile.hip.launches import stated_launches
+from kinspect.inspector.compile.hip.names import names_of
+
+CLANG = next((p for n in range(29, 16, -1) if (p := shutil.which(f"clang-{n}"))), None)
+needs_clang = pytest.mark.skipif(CLANG is None, reason="no clang from 17 on")
+Tool = Callable[..., Any]
+
+SOURCE = """
+#include <hip/hip_runtime.h>
+#ifndef WIDTH
+#define WIDTH 256
+#endif
+#define N (4 * 1024)
+namespace blas {
+// KINSPECT_LAUNCH blas::axpy grid=N/WIDTH workgroup=WIDTH args="f32 2,f32[N], f32[N]=zeros"
+__global__ void axpy(float a, const float* x, float* y) {
+  int i = blockIdx.x * WIDTH + threadIdx.x;
+  y[i] += a * x[i];
+}
+}
+template <int Factor>
+__global__ void scale(float* x) { x[blockIdx.x * 64 + threadIdx.x] *= Factor; }
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "axpy.hip"
+    path.write_text(SOURCE)
+    return path
+
+
+def reported(tool: Tool, *words: str | Path) -> list[dict[str, Any]]:
+    done = tool("analyze", *words, "--format", "json", "--details")
+    assert done.returncode == 0, done.stderr
+    return list(json.loads(done.stdout)["kernels"])
+
+
+# ------------------------------------------------------------------ a source as a target
+
+
+@needs_clang
+def test_a_source_is_reported_as_the_assembly_that_clang_makes_of_it(
+    tool_in_process: Tool, source: Path
+) -> None:
+    (kernel,) = reported(tool_in_process, source)
+    assert (kernel["name"], kernel["arch"]) == ("blas::axpy", "gfx942")
+    assert kernel["source"]["file"].endswith("axpy.hip")
+    assert kernel["time"]["workgroups"] == 16
+    by_hand = source.with_suffix(".s")
+    command = [*f"{CLANG} -x hip --offload-arch=gfx942 --offload-device-only -O3 -S".split()]
+    headers = Path(compilers.__file__).parent / "headers"
+    ours = ["-nogpuinc", "-nogpulib", "-isystem", headers, "-include", "hip/hip_runtime.h"]
+    subprocess.run([*command, *ours, source, "-o", by_hand], check=True, cwd=source.parent)
+    (same,) = reported(tool_in_process, by_hand, "--grid", "16", "--workgroup", "256")
+    for name in ("vgpr_count", "sgpr_count", "code_bytes", "occupancy.waves_per_eu"):
+        assert kernel["metrics"][name]["value"] == same["metrics"][name]["value"], name
+
+
+@needs_clang
+def test_every_target_has_its_own_code(tool_in_process: Tool, source: Path) -> None:
+    kernels = reported(tool_in_process, source, "--arch", "gfx942,gfx1100")
+    assert [kernel["arch"] for kernel in kernels] == ["gfx942", "gfx1100"]
+
+
+@needs_clang
+def test_instances_of_templates_are_compiled_when_named(
+    tool_in_process: Tool, source: Path
+) -> None:
+    words = ("--instantiate", "scale<3>", "--kernel", "scale*")
+    (kernel,) = reported(tool_in_process, source, *words)
+    assert kernel["name"] == "scale<3>"
+    only = source.with_name("only.hip")
+    only.write_text(SOURCE[SOURCE.index("template") :])
+    done = tool_in_process("analyze", only)
+    assert done.returncode == 2
+    assert "its kernels are templates that it does not launch itself: scale" in done.stderr
+    assert "--instantiate 'scale<...>'" in done.stderr
+
+
+@needs_clang
+def test_what_it_computes_is_emulated_as_it_states(tool_in_process: Tool, source: Path) -> None:
+    done = tool_in_process("emulate", source, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    x, y = json.loads(done.stdout)["buffers"]
+    assert (x["changed"], y["changed"]) == (0, 4096)
+    assert y["smallest"] == pytest.approx(2 * x["smallest"])
+    assert y["largest"] == pytest.approx(2 * x["largest"])
+    other = tool_in_process("emulate", source, "--format", "json", "--", "-DWIDTH=64")
+    assert json.loads(other.stdout)["buffers"] == [x, y]
+
+
+@needs_clang
+def test_macros_are_axes_of_a_sweep(tool_in_process: Tool, source: Path) -> None:
+    words = ("sweep", source, "--kernel", "blas*", "--format", "json")
+    done = tool_in_process(*words, "--set", "WIDTH=64,256")
+    assert done.returncode == 0, done.stderr
+    (table,) = json.loads(done.stdout)["tables"]
+    rows = table["rows"]
+    assert sorted(row["point"]["WIDTH"] for row in rows) == [64, 256]
+    assert all(row["figures"]["time_us"] > 0 for row in rows)
+    for axis, said in (("WIDHT=1,2", "does not use it"), ("N=1,2", "axpy.hip:6 defines it")):
+        refused = tool_in_process(*words, "--set", axis)
+        assert refused.returncode == 2
+        assert said in refused.stderr + refused.stdout
+
+
+@needs_clang
+def test_a_source_is_compiled_again_when_a_header_changes(
+    tool_in_process: Tool, source: Path
+) -> None:
+    header = source.with_name("size.h")
+    source.write_text('#include "size.h"\n' + SOURCE)
+    codes = []
+    for amount in (1, 2, 2, 1):
+        header.write_text(f"#define WIDTH (64 * {amount})\n")
+        (kernel,) = reported(tool_in_process, source)
+        codes.append(kernel["artifacts"]["amdgcn"]["sha256"])
+    assert codes[0] == codes[3] != codes[1] == codes[2]
+    header.unlink()
+    done = tool_in_process("analyze", source)
+    assert done.returncode == 2
+    assert "size.h is not there" in done.stderr
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+@needs_clang
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('#include "/etc/passwd"\n__global__ void f(){}', "includes /etc/passwd, outside"),
+        ('__device__ const char t[]={\n#embed "/etc/passwd"\n};__global__ void f(char*x){*x=t[1];}',
+         "includes /etc/passwd, outside"),
+        ("#include <rocwmma/rocwmma.hpp>", "rocwmma.hpp is not there; it comes with rocWMMA"),
+        ("#include <vectro>", "vectro is not there"),
+        ("__global__ void f() { wrong(); }", "use of undeclared identifier 'wrong'"),
+        ("int x = 1;", "no kernel in it"),
+        ("template<int N> struct s { static const int v = s<N + 1>::v; };\n"
+         "__global__ void f(int* x) { *x = s<0>::v; }", "recursive template instantiation"),
+        ("#define A(x) x x x x x x x x x x\n#define B(x) A(A(A(A(x))))\n"
+         "__global__ void f() { B(B(B(;))) }", "longer than 5 s"),
+    ],
+)  # fmt: skip
+def test_what_does_not_compile_is_one_line(
+    tool_in_process: Tool, tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "odd.hip"
+    path.write_text(text)
+    done = tool_in_process("analyze", path, "--time-limit", "5")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "root:" not in done.stderr + done.stdout
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("@words",), ("-fplugin=x.so",), ("-Xclang", "-load"), ("-wrapper", "sh"), ("-o", "x"),
+        ("--config=x",), ("-B/tmp",), ("-save-temps",), ("-fmodules-cache-path=x",), ("-E",),
+        ("-Xclang", "-fembed-offload-object=file"), ("-ftime-trace=x",), ("-x", "c"), ("--help",),
+    ],
+)  # fmt: skip
+def test_flags_that_run_load_or_write_are_refused(flags: tuple[str, ...]) -> None:
+    with pytest.raises(KinspectError, match=re.escape(flags[0])):
+        checked(flags)
+
+
+def test_flags_of_the_code_are_taken() -> None:
+    flags = ("-DTILE=64", "-D", "A=1", "-I", "include", "-std=c++20", "-ffast-math", "-O2")
+    more = ("-mllvm", "-amdgpu-early-inline-all=true", "-Xclang", "-fno-finite-math-only")
+    assert checked((*flags, *more)) == (*flags, *more)
+    for flag, said in (("--offload-arch=gfx90a", "--arch"), ("x.hip", "before the --")):
+        with pytest.raises(KinspectError) as refused:
+            checked((flag,))
+        assert said in refused.value.hint
+    with pytest.raises(KinspectError, match="its value is missing"):
+        checked(("-D",))
+
+
+def test_a_database_states_flags_of_the_code_and_nothing_else(tmp_path: Path) -> None:
+    folder = tmp_path / "src"
+    folder.mkdir()
+    source = folder / "k.hip"
+    source.write_text("")
+    words = (
+        "/bin/evil -DTILE=8 -I../include -isystem third -std=c++20 -fplugin=x.so @more -B. -o k.o"
+        " -c -wrapper sh -Xclang -load -Xclang x.so -include cfg.h k.hip"
+    )
+    entry = {"directory": str(folder), "file": "k.hip", "command": words}
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "compile_commands.json").write_text(json.dumps([{"file": 3}, entry]))
+    (tmp_path / ".git").mkdir()
+    from kinspect.inspector.base.named_files import allow_target
+
+    allow_target(source)
+    assert database_flags(source) == (
+        "-DTILE=8", f"-I{tmp_path}/include", "-isystem", f"{folder}/third", "-std=c++20",
+        "-include", f"{folder}/cfg.h",
+    )  # fmt: skip
+    assert database_flags(tmp_path / "other.hip") == ()
+
+
+def test_no_program_of_the_working_folder_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("clang", "clang-22", "hipcc", "amdclang++"):
+        program = tmp_path / name
+        program.write_text("#!/bin/sh\ntouch ran\n")
+        program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(KinspectError, match="no compiler for HIP sources is installed"):
+        find_compiler(None, {"PATH": os.pathsep.join((".", "", "bin"))})
+    found = find_compiler(str(tmp_path / "hipcc"), {})
+    assert found.path == tmp_path / "hipcc", "what the user names is taken"
+    with pytest.raises(KinspectError, match="is not there"):
+        find_compiler("clang-99", {"PATH": str(tmp_path)})
+
+
+# ------------------------------------------------------------------ launches, names, errors
+
+
+def test_launches_are_read_with_the_numbers_of_the_file() -> None:
+    source = """
+    #define N 64
+    constexpr int TILE = 2 * N;
+    // KINSPECT_LAUNCH gemm<1, 2> grid=N/2,TILE workgroup=64 args="f32[N*N]=zeros, i32 N-1, f32 0.5"
+    /* KINSPECT_LAUNCH other grid=3 lds=1<<4 */
+    """
+    gemm, other = stated_launches(source, ("-DN=8",), "k.hip")
+    assert (gemm.kernel, gemm.grid, gemm.workgroup) == ("gemm<1, 2>", (4, 16, 1), (64, 1, 1))
+    assert gemm.arguments == "f32[64]=zeros, i32 7, f32 0.5"
+    assert (other.grid, other.lds_bytes, other.arguments) == ((3, 1, 1), 16, "")
+    assert stated_launches("no", (), "k.hip") == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["k", "k grid=", "k grid=X", "k grid=0", "k grid=1,2,3,4", "grid=1", "k grid=1 size=2",
+     "k grid=__import__('os')", "k grid=1/0", 'k grid=1 args="f32"', "k grid=9**9**9",
+     f"k grid={'1+' * 400}1", "k grid=1 args='unclosed"],
+)  # fmt: skip
+def test_a_launch_that_is_not_understood_is_named(text: str) -> None:
+    with pytest.raises(KinspectError, match=r"^k.hip:2: KINSPECT_LAUNCH is not understood"):
+        stated_launches(f"\n// KINSPECT_LAUNCH {text}\n", (), "k.hip")
+
+
+def test_a_constant_that_names_itself_ends() -> None:
+    with pytest.raises(KinspectError, match="names itself"):
+        stated_launches("#define A B\n#define B A\n// KINSPECT_LAUNCH k grid=A\n", (), "k.hip")
+
+
+def test_names_are_those_of_the_source() -> None:
+    assert names_of(
+        ["_Z5saxpyfPKfPfi", "_ZN2ns4gemmILi128ELi64EfEEvPT1_S2_i", "_Z1gi", "_Z1gf", "plain",
+         "_ZN12_GLOBAL__N_11kEPf", "_Z1fIDF16_Lb1EEvPT_", "_Zwrong", "_Z" + "N1a" * 2000]
+    ) == {
+        "_Z5saxpyfPKfPfi": "saxpy",
+        "_ZN2ns4gemmILi128ELi64EfEEvPT1_S2_i": "ns::gemm<128, 64, float>",
+        "_Z1gi": "g(int)", "_Z1gf": "g(float)", "plain": "plain", "_ZN12_GLOBAL__N_11kEPf": "k",
+        "_Z1fIDF16_Lb1EEvPT_": "f<half, true>", "_Zwrong": "_Zwrong",
+        "_Z" + "N1a" * 2000: "_Z" + "N1a" * 2000,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stderr", "message", "hint"),
+    [
+        ("k.hip:3:10: fatal error: 'ck/ck.hpp' file not found", "k.hip:3:10: ck/ck.hpp is not",
+         "Composable Kernel"),
+        ("k.hip:1:10: fatal error: 'cmath' file not found", "cmath is not there", "g++"),
+        ("clang: error: unsupported CUDA gpu architecture: gfx9999", "unsupported", "--arch"),
+        ("k.hip:1:1: error: a\nk.hip:2:1: error: b\n2 errors generated.", ":1:1: a (and 1 more)",
+         "by hand"),
+        ("Killed", "the compiler failed: Killed", "by hand"),
+    ],
+)  # fmt: skip
+def test_an_error_of_the_compiler_says_what_to_do(stderr: str, message: str, hint: str) -> None:
+    error = failure(Path("k.hip"), stderr, "clang k.hip")
+    assert message in error.message
+    assert hint in error.hint
