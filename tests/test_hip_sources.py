@@ -300,3 +300,21 @@ def test_an_error_of_the_compiler_says_what_to_do(stderr: str, message: str, hin
     error = failure(Path("k.hip"), stderr, "clang k.hip")
     assert message in error.message
     assert hint in error.hint
+
+
+@needs_clang
+def test_macros_and_bounds_are_tried(tool_in_process: Tool, source: Path) -> None:
+    done = tool_in_process("try", source, "--kernel", "blas*", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    (kernel,) = json.loads(done.stdout)["kernels"]
+    tried = {
+        (change["name"], change["value"]): row
+        for row in kernel["tried"]
+        for change in row["change"]
+    }
+    assert set(tried) == {("__launch_bounds__", 256), ("WIDTH", 128), ("WIDTH", 512)}
+    for row in tried.values():
+        assert row["time"]["us"] > 0, "the stated grid follows the macro"
+    words = ("--grid", "16", "--workgroup", "256", "--args", "f32 2, f32[4096], f32[4096]")
+    stated = tool_in_process("try", source, "--kernel", "blas*", *words)
+    assert "the stated --grid may be for another WIDTH" in " ".join(stated.stdout.split())

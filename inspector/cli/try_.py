@@ -19,7 +19,14 @@ from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
 from ..pipeline.jobs import timing
 from .cluster import executor_for
-from .options import Amount, format_option, output_option, result_stream, split_list
+from .options import (
+    Amount,
+    arguments_option,
+    format_option,
+    output_option,
+    result_stream,
+    split_list,
+)
 from .progress import (
     CompileProgress,
     print_error,
@@ -68,9 +75,11 @@ if TYPE_CHECKING:
 )
 @target_options
 @point_option
+@arguments_option
 @click.option("--color/--no-color", default=None, help="Force colour on or off.")
 def command(
     target: TargetOptions,
+    arguments: str | None,
     rules: tuple[str, ...],
     budget: float,
     form: str,
@@ -89,15 +98,19 @@ def command(
     A change that is not faster is not advised; times less than 10 % apart are equal. If the launch
     is not known, or the target has no rates, only facts are reported, and why there is no time.
 
-    TARGET: what `kinspect analyze` compiles: a .py script or file of cases, .ttir, .ttgir. Code
-    that is compiled already (.s, .hsaco, HIP) cannot be compiled again. With other tile sizes the
-    results are not checked, and the launch's grid has to change too.
+    Of a HIP source, its macros between #ifndef and #endif are halved and doubled, and kernels are
+    bounded to the launch's workgroup, whatever the findings are.
+
+    TARGET: what `kinspect analyze` compiles: a .py script or file of cases, .ttir, .ttgir, a HIP
+    source. Code that is compiled already (.s, .hsaco) cannot be compiled again. With other tile
+    sizes the results are not checked, and the launch's grid has to change too.
 
     What was compiled before comes from the store; after Ctrl-C the same command continues.
     """
     pack, ids = judging_pack(split_list(",".join(rules)))
     # What is asked for by name is tried, whatever it would save.
-    analysis = timing(AnalysisOptions(rules=pack), prices=not rules)
+    how = {} if arguments is None else {"arguments": arguments}
+    analysis = timing(AnalysisOptions(rules=pack), prices=not rules, **how)
     run = target.request(analysis=analysis)
     end_as_interrupted()
     progress = CompileProgress()

@@ -80,6 +80,11 @@ class KernelTrialsProgress:
         """Plans changes for a finding."""
         self.findings[index] = [self._number(together) for together in changes]
 
+    def plan_unasked(self, changes: Sequence[tuple[Change, ...]]) -> None:
+        """Plans changes that no finding asks for."""
+        for together in changes:
+            self._number(together)
+
     def plan_together(self, index: int, changes: tuple[Change, ...]) -> None:
         """Plans several changes at once for a finding."""
         number = self._number(changes)
@@ -146,6 +151,10 @@ class KernelTrialsProgress:
     def does_other_work(self, number: int, reason: str) -> None:
         """Notes that the launch of a change does other work, so that its time says nothing."""
         self._other_work[number] = reason
+
+    def is_other_work(self, number: int) -> bool:
+        """Whether the launch of a change does other work."""
+        return number in self._other_work
 
     def done(self, number: int, outcome: TrialOutcome) -> None:
         """Takes the outcome of a change."""

@@ -132,6 +132,8 @@ def run_trial(job: Job, compiler: Compiler | None = None) -> TrialOutcome:
     Raises:
         KinspectError: nothing can be compiled at all: no usable Triton, or an unwritable store.
     """
+    if job.hip is not None:
+        return _hip_trial(job)
     from ...compile.pool import compiler_of_process
 
     compiler = compiler_of_process(job.settings) if compiler is None else compiler
@@ -175,6 +177,23 @@ def run_trial(job: Job, compiler: Compiler | None = None) -> TrialOutcome:
         result.no_time,
         from_store=outcome.from_store,
         seconds=seconds,
+    )
+
+
+def _hip_trial(job: Job) -> TrialOutcome:
+    from ...pipeline.hip_sources import compile_point
+
+    outcome = compile_point(job)
+    if not outcome.reports:
+        return TrialOutcome(None, error=outcome.error, seconds=outcome.seconds)
+    report = outcome.reports[0]
+    return TrialOutcome(
+        figures_of(report),
+        placed(report.findings, report),
+        unknown_of(report),
+        report.no_time or "",
+        from_store=outcome.from_store,
+        seconds=outcome.seconds,
     )
 
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from ...base.errors import KinspectError
 from ...base.limits import TRY_SECONDS
+from ...base.named_files import file_text
 from ...capture.resolving import resolve_all
 from ...capture.targets import Target
 from ...compile.environment import guest_environment
@@ -28,6 +29,7 @@ from ...explain.trials_view import changes_text
 from ...lint.rule import Pack
 from ...model import Change, ErrorRecord, KernelReport, Report, Variant
 from ...pipeline.capturing import COMPILED
+from ...pipeline.hip_sources import options_of
 from ...pipeline.jobs import Job, Request, settings_of
 from ...pipeline.naming import label_with_arch, portable
 from .capturing import (
@@ -38,6 +40,7 @@ from .capturing import (
     other_work,
     point_of,
 )
+from .hip_changes import BOUNDS, changes_of, flags_of, is_hip, variant_of
 from .kernel_trials import KernelTrialsProgress
 from .outcome import TrialOutcome, outcome_of, run_trial
 from .planning import candidates_by_kernel, changes_for, is_compilable, path_of
@@ -53,6 +56,7 @@ TRIAL_SECONDS = 40.0
 _REFUSED = "the front end or the launch refuses it"
 _NO_LAUNCH = "nothing says how it is launched"
 _NOT_ASKED = "no times were asked for"
+_STATED_GRID = "the stated --grid may be for another {}: state the launch in the source"
 _NO_SOURCE = "the kernel's source, which it needs, is not at hand"
 
 Work = Callable[[Job], TrialOutcome]
@@ -138,7 +142,8 @@ class Trials:
         Raises:
             KinspectError: no Triton can be used.
         """
-        if not any(is_compilable(kernel) for kernel in self._report.kernels):
+        kernels = self._report.kernels
+        if not any(is_compilable(kernel) or is_hip(kernel) for kernel in kernels):
             self._untried = [_label(kernel) for kernel in self._report.kernels]
             return
         # Imported only where something is compiled.
@@ -156,7 +161,8 @@ class Trials:
                 self._started = time.perf_counter()
                 self._plan(compiler)
                 yield TrialsPlanned(self._planned)
-                if own_pool is not None and self._planned and self._seconds_left > 0:
+                is_triton = any(not is_hip(progress.kernel) for progress in self._kernels)
+                if own_pool is not None and is_triton and self._seconds_left > 0:
                     compiler.prestart(self._run.jobs)
                 yield from self._all_events(compiler, submit)
                 self._out_of_budget = self._unfinished > 0 or any(k.missing for k in self._kernels)
@@ -209,6 +215,9 @@ class Trials:
 
     def _plan(self, compiler: Compiler) -> None:
         """Makes the changes to try for each kernel's findings."""
+        self._plan_hip()
+        if not any(map(is_compilable, self._report.kernels)):
+            return
         options = compiler.toolchain().options
         if self._specialise is None:
             with suppress(KinspectError):
@@ -217,7 +226,9 @@ class Trials:
                         self._targets.setdefault(portable(str(target.path)), target)
         rules = {rule.text.id: rule for rule in self._request.pack.rules}
         kernels = self._report.kernels
-        self._untried += [_label(kernel) for kernel in kernels if not is_compilable(kernel)]
+        self._untried += [
+            _label(kernel) for kernel in kernels if not (is_compilable(kernel) or is_hip(kernel))
+        ]
         environment = guest_environment(os.environ)
         no_time = _NO_LAUNCH if self._run.analysis.time is not None else _NOT_ASKED
         for kernel, candidates in candidates_by_kernel(kernels, environment, lambda _: options):
@@ -231,6 +242,21 @@ class Trials:
                         progress.plan(index, cheap)
             if progress.findings:
                 self._kernels.append(progress)
+
+    def _plan_hip(self) -> None:
+        """Makes the changes to try for kernels of HIP sources, whatever their findings are."""
+        no_time = _NO_LAUNCH if self._run.analysis.time is not None else _NOT_ASKED
+        sources: dict[str, str] = {}
+        for kernel in filter(is_hip, self._report.kernels):
+            path = path_of(kernel)
+            source = sources.setdefault(path, file_text(path))
+            changes = [*changes_of(kernel, source, self._run.capture.argv)]
+            progress = KernelTrialsProgress(kernel, self._request.pack, no_time)
+            progress.plan_unasked(changes)
+            for number, (change, *_) in enumerate(changes):
+                if change.name != BOUNDS and self._run.overrides.grid is not None:
+                    progress.does_other_work(number, _STATED_GRID.format(change.name))
+            self._kernels.append(progress)
 
     def _all_events(self, compiler: Compiler, submit: Submit) -> Iterator[Event]:
         """Compiles everything planned, the first changes of all kernels before further ones."""
@@ -263,6 +289,8 @@ class Trials:
         """The kernels in groups that one run of their file captures."""
         groups: dict[tuple[str, ...], list[KernelTrialsProgress]] = {}
         for kernel in self._kernels:
+            if is_hip(kernel.kernel):
+                continue
             groups.setdefault(self._capture_key(kernel), []).append(kernel)
         return list(groups.values())
 
@@ -307,7 +335,10 @@ class Trials:
         number: int,
         submit: Submit,
     ) -> None:
-        """Submits a change that the captured TTIR serves; does nothing for others."""
+        """Submits a change that the captured TTIR or HIP source serves; else does nothing."""
+        if is_hip(kernel.kernel):
+            submit(kernel, number, variant_of(kernel.kernel))
+            return
         base = kernel.kernel.variant
         changes = kernel.changes[number]
         if base is not None and not point_of(kernel.kernel, changes, self._run):
@@ -387,6 +418,12 @@ class Trials:
             overrides=self._run.overrides,
             analysis=analysis,
         )
+        if is_hip(kernel.kernel):
+            own = options_of(self._run)
+            flags = (*own.flags, *flags_of(kernel.changes[number]))
+            job = replace(job, hip=replace(own, flags=flags, seconds=TRIAL_SECONDS))
+            if kernel.is_other_work(number):
+                job = replace(job, analysis=replace(analysis, time=None))
         kernel.waiting.discard(number)
         future = executor.submit(work, job)
         self._jobs[future] = (kernel, number, job)

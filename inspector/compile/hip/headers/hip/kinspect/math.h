@@ -480,6 +480,7 @@ namespace std { using ::memcpy; using ::memmove; using ::memset; using ::abort; 
 #include <string.h>
 #include <cmath>
 #include <cstdlib>
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <utility>

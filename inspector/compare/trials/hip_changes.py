@@ -1,0 +1,72 @@
+"""What can be changed of the compile of a HIP source: its macros, and how large a workgroup is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from ...capture.targets import CPP, SUFFIXES, kind_of
+from ...machines.loader import DEFAULT_ARCH, load
+from ...model import Change, KernelReport, Variant
+from ...pipeline.hip_sources import definitions
+from .planning import path_of
+
+_OPEN_MACRO: Final = re.compile(
+    r"^[ \t]*#[ \t]*ifndef[ \t]+(?P<name>\w+)[^\n]*\n"
+    r"[ \t]*#[ \t]*define[ \t]+(?P=name)[ \t]+(?P<value>\d{1,6})[ \t]*(?://[^\n]*|/\*[^\n]*)?$",
+    re.M,
+)
+_MOST_MACROS: Final = 8
+BOUNDS: Final = "__launch_bounds__"
+_BOUNDS_FLAG: Final = "--gpu-max-threads-per-block"
+"""Clang's bounds for kernels that state none."""
+_DEFAULT: Final = 1024
+"""Work-items of a workgroup that clang allows where nothing is stated."""
+
+
+def is_hip(kernel: KernelReport) -> bool:
+    """Whether a kernel is of a HIP source, so that it can be compiled again."""
+    path = Path(path_of(kernel))
+    if path.suffix in CPP:
+        return path.is_file() and kind_of(path) == "hip"
+    return SUFFIXES.get(path.suffix) == "hip"
+
+
+def variant_of(kernel: KernelReport) -> Variant:
+    """What a job compiles of a kernel of a HIP source."""
+    arch = kernel.arch or DEFAULT_ARCH
+    lanes = load(arch).wave_sizes[0]
+    return Variant(kernel=kernel.name, arch=arch, options={}, wave_size=lanes, ttir="", stage="hip")
+
+
+def changes_of(
+    kernel: KernelReport, source: str, flags: Sequence[str]
+) -> Iterator[tuple[Change, ...]]:
+    """Yields what to try on a kernel: half and twice each macro, the bounds of its launch.
+
+    Args:
+        kernel: its report.
+        source: the text of its file.
+        flags: it was compiled with.
+    """
+    workgroup = kernel.metrics.get("workgroup_size")
+    threads = workgroup.value if workgroup and workgroup.origin != "estimated" else None
+    if isinstance(threads, int) and threads < _DEFAULT:
+        yield (Change("macro", BOUNDS, threads),)
+    for match in [*_OPEN_MACRO.finditer(source)][:_MOST_MACROS]:
+        name = match["name"]
+        if any(flag.removeprefix("-D").partition("=")[0] == name for flag in flags):
+            continue
+        value = int(match["value"])
+        for other in (value * 2, value // 2):
+            if other > 0 and value > 0:
+                yield (Change("macro", name, other, value),)
+
+
+def flags_of(changes: Sequence[Change]) -> tuple[str, ...]:
+    """The compiler's flags that make some changes."""
+    macros = {change.name: change.value for change in changes if change.name != BOUNDS}
+    bounds = [f"{_BOUNDS_FLAG}={change.value}" for change in changes if change.name == BOUNDS]
+    return (*definitions(macros), *bounds)

@@ -1,0 +1,3 @@
+// Part of hip/hip_cooperative_groups.h.
+#pragma once
+#include <cooperative_groups.h>

@@ -1,0 +1,3 @@
+// Another name of hip/hip_complex.h.
+#pragma once
+#include <hip/hip_complex.h>

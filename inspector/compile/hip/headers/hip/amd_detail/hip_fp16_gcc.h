@@ -1,0 +1,3 @@
+// Another name of hip/hip_fp16.h.
+#pragma once
+#include <hip/hip_fp16.h>
