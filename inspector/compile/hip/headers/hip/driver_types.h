@@ -36,7 +36,7 @@ typedef enum hipJitOption { HIPRTC_JIT_MAX_REGISTERS, HIPRTC_JIT_OPTIMIZATION_LE
 typedef enum hipDeviceAttribute_t {
   hipDeviceAttributeEccEnabled, hipDeviceAttributeCanMapHostMemory, hipDeviceAttributeClockRate, hipDeviceAttributeComputeCapabilityMajor,
   hipDeviceAttributeComputeCapabilityMinor, hipDeviceAttributeComputeMode, hipDeviceAttributeConcurrentKernels, hipDeviceAttributeConcurrentManagedAccess,
-  hipDeviceAttributeCooperativeLaunch, hipDeviceAttributeGlobalMemoryBusWidth, hipDeviceAttributeIntegrated, hipDeviceAttributeIsMultiGpuBoard,
+  hipDeviceAttributeCooperativeLaunch, hipDeviceAttributeGlobalMemoryBusWidth, hipDeviceAttributeIntegrated, hipDeviceAttributeImageSupport, hipDeviceAttributeIsMultiGpuBoard,
   hipDeviceAttributeL2CacheSize, hipDeviceAttributeManagedMemory, hipDeviceAttributeMaxBlocksPerMultiProcessor, hipDeviceAttributeMaxBlockDimX,
   hipDeviceAttributeMaxBlockDimY, hipDeviceAttributeMaxBlockDimZ, hipDeviceAttributeMaxGridDimX, hipDeviceAttributeMaxGridDimY, hipDeviceAttributeMaxGridDimZ,
   hipDeviceAttributeMaxRegistersPerBlock, hipDeviceAttributeMaxRegistersPerMultiprocessor, hipDeviceAttributeMaxSharedMemoryPerBlock,
@@ -45,13 +45,42 @@ typedef enum hipDeviceAttribute_t {
   hipDeviceAttributePageableMemoryAccess, hipDeviceAttributePciBusId, hipDeviceAttributePciDeviceId, hipDeviceAttributeTotalConstantMemory,
   hipDeviceAttributeUnifiedAddressing, hipDeviceAttributeWarpSize, hipDeviceAttributeWallClockRate, hipDeviceAttributeDirectManagedMemAccessFromHost
 } hipDeviceAttribute_t;
-enum { hipMemAttachGlobal = 1, hipMemAttachHost = 2, hipMemAttachSingle = 4 };
-enum { hipEventDefault = 0, hipEventBlockingSync = 1, hipEventDisableTiming = 2, hipEventInterprocess = 4, hipEventReleaseToDevice = 0x40000000 };
-enum { hipStreamDefault = 0, hipStreamNonBlocking = 1 };
-enum { hipHostMallocDefault = 0, hipHostMallocPortable = 1, hipHostMallocMapped = 2, hipHostMallocWriteCombined = 4, hipHostMallocCoherent = 0x40000000, hipHostMallocNumaUser = 0x20000000, hipHostMallocNonCoherent = (int)0x80000000u };
-enum { hipHostRegisterDefault = 0, hipHostRegisterPortable = 1, hipHostRegisterMapped = 2, hipHostAllocDefault = 0, hipHostAllocPortable = 1, hipHostAllocMapped = 2, hipHostAllocWriteCombined = 4 };
-enum { hipDeviceScheduleAuto = 0, hipDeviceScheduleSpin = 1, hipDeviceScheduleYield = 2, hipDeviceScheduleBlockingSync = 4, hipDeviceMapHost = 8 };
-enum { hipDeviceMallocDefault = 0, hipDeviceMallocFinegrained = 1, hipDeviceMallocUncached = 3, hipIpcMemLazyEnablePeerAccess = 1, hipArrayDefault = 0, hipCpuDeviceId = -1, hipInvalidDeviceId = -2 };
+#define hipMemAttachGlobal 1
+#define hipMemAttachHost 2
+#define hipMemAttachSingle 4
+#define hipEventDefault 0
+#define hipEventBlockingSync 1
+#define hipEventDisableTiming 2
+#define hipEventInterprocess 4
+#define hipEventReleaseToDevice 0x40000000
+#define hipStreamDefault 0
+#define hipStreamNonBlocking 1
+#define hipHostMallocDefault 0
+#define hipHostMallocPortable 1
+#define hipHostMallocMapped 2
+#define hipHostMallocWriteCombined 4
+#define hipHostMallocCoherent 0x40000000
+#define hipHostMallocNumaUser 0x20000000
+#define hipHostMallocNonCoherent (0x80000000)
+#define hipHostRegisterDefault 0
+#define hipHostRegisterPortable 1
+#define hipHostRegisterMapped 2
+#define hipHostAllocDefault 0
+#define hipHostAllocPortable 1
+#define hipHostAllocMapped 2
+#define hipHostAllocWriteCombined 4
+#define hipDeviceScheduleAuto 0
+#define hipDeviceScheduleSpin 1
+#define hipDeviceScheduleYield 2
+#define hipDeviceScheduleBlockingSync 4
+#define hipDeviceMapHost 8
+#define hipDeviceMallocDefault 0
+#define hipDeviceMallocFinegrained 1
+#define hipDeviceMallocUncached 3
+#define hipIpcMemLazyEnablePeerAccess 1
+#define hipArrayDefault 0
+#define hipCpuDeviceId (-1)
+#define hipInvalidDeviceId (-2)
 
 typedef struct ihipStream_t* hipStream_t; typedef struct ihipEvent_t* hipEvent_t; typedef struct ihipModule_t* hipModule_t;
 typedef struct ihipModuleSymbol_t* hipFunction_t; typedef struct ihipGraph* hipGraph_t; typedef struct hipGraphExec* hipGraphExec_t;
