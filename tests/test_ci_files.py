@@ -94,6 +94,7 @@ def test_what_the_hooks_look_at() -> None:
     files = {hook["id"]: re.compile(hook["files"]) for hook in HOOKS}
     assert files["kinspect-lint"].search("build/gemm.amdgcn")
     assert not files["kinspect-lint"].search("src/boot.s")  # it may be for any processor
+    assert files["kinspect-lint-hip"].search("src/gemm.hip")
     assert files["kinspect-lint-triton"].search("my/kernels/gemm.py")
     assert not files["kinspect-lint-triton"].search("setup.py")
     assert files["kinspect-rules"].search("ci/kinspect-rules.yaml")

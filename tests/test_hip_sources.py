@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import kinspect
+import numpy as np
 import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.compile.hip import compilers
@@ -318,3 +320,18 @@ def test_macros_and_bounds_are_tried(tool_in_process: Tool, source: Path) -> Non
     words = ("--grid", "16", "--workgroup", "256", "--args", "f32 2, f32[4096], f32[4096]")
     stated = tool_in_process("try", source, "--kernel", "blas*", *words)
     assert "the stated --grid may be for another WIDTH" in " ".join(stated.stdout.split())
+
+
+@needs_clang
+def test_results_are_those_of_numpy(source: Path) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random((2, 512), np.float32)
+    expected = y + np.float32(3) * x
+    launch: dict[str, Any] = {"grid": (2, 1, 1), "block": (256, 1, 1), "kernel": "blas::axpy"}
+    result = kinspect.emulate_code(source, [np.float32(3), x, y], **launch)
+    assert result.passed
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+    words = {"kernel": "scale<7>", "instantiate": ("scale<7>",), "block": (64, 1, 1)}
+    kinspect.emulate_code(source, [x[:64].copy()], **words)  # type: ignore[arg-type]
+    with pytest.raises(KinspectError, match="argument 1 is list"):
+        kinspect.emulate_code(source, [np.float32(3), [1.0], y], **launch)

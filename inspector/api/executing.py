@@ -13,6 +13,8 @@ from typing import Any
 from .. import machines
 from ..capture.confining import is_confined
 from ..capture.resolving import split
+from ..capture.targets import kind_of
+from ..compile.hip.options import HipOptions
 from ..machines.loader import DEFAULT_ARCH
 from ..metrics.occupancy import Occupancy
 from ..metrics.occupancy import occupancy as occupancy_of
@@ -81,7 +83,7 @@ def ended_with_this_process(process: subprocess.Popen[Any]) -> Iterator[None]:
 
 def emulate_code(
     path: str | os.PathLike[str],
-    arguments: str,
+    arguments: str | Sequence[Any],
     *,
     grid: tuple[int, int, int] = (1, 1, 1),
     block: tuple[int, int, int] | None = None,
@@ -89,8 +91,10 @@ def emulate_code(
     kernel: str | None = None,
     lds_bytes: int = 0,
     time_limit: float = 600.0,
+    flags: Sequence[str] = (),
+    instantiate: Sequence[str] = (),
 ) -> CodeEmulation:
-    """Launches one kernel of assembly or a code object on an emulated GPU.
+    """Launches one kernel of assembly, a code object or a HIP source on an emulated GPU.
 
     >>> result = kinspect.emulate_code("docs/examples/iota.s", "i32[64]=zeros", block=(64, 1, 1))
     >>> result.buffers[0].largest, result.profile.executed["instructions"]
@@ -98,28 +102,38 @@ def emulate_code(
 
     Args:
         path: the file.
-        arguments: as on the command line: `"f32[4096], i32[9]=zeros, i32 7"`.
+        arguments: as on the command line: `"f32[4096], i32[9]=zeros, i32 7"`; or arrays of NumPy,
+            which the kernel writes, and scalars of NumPy: `[x, y, np.int32(7)]`.
         grid: workgroups.
         block: work-items of a workgroup; None: what the kernel requires.
         arch: the GPU; None: what the code is for.
         kernel: its name; None: the only one.
         lds_bytes: dynamic LDS.
         time_limit: seconds that it may take.
+        flags: of the compiler, for a HIP source.
+        instantiate: template kernels of a HIP source to compile: `gemm<128, 64>`.
 
     Raises:
         KinspectError: it cannot be launched so.
     """
+    is_typed = isinstance(arguments, str)
     request = CodeLaunch(
         path=Path(path),
         kernel=kernel,
         arch=arch,
         grid=grid,
         block=block,
-        arguments=arguments,
+        arguments=arguments if isinstance(arguments, str) else "",
         lds_bytes=lds_bytes,
         sample=None,
         seconds=time_limit,
+        passed=() if is_typed else tuple(arguments),
     )
+    if kind_of(request.path) == "hip":
+        from ..pipeline.hip_sources import launch_of_source
+
+        hip = HipOptions(tuple(flags), None, tuple(instantiate), time_limit)
+        request = launch_of_source(request, hip, is_stated=True)
     return CodeEmulation(launch_code(request))
 
 

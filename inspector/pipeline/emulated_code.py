@@ -53,6 +53,9 @@ _DTYPES: Final[dict[str, Any]] = {
     "i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8,
     "u64": np.uint64, "u32": np.uint32, "u16": np.uint16, "u8": np.uint8,
 }  # fmt: skip
+_KIND_OF: Final = {
+    np.dtype(dtype).str[1:]: kind for kind, dtype in _DTYPES.items() if kind != "bf16"
+}
 _IMPLICIT_BYTES: Final = 256  # hidden arguments of code object V5
 _IMPLICIT_BYTES_V4: Final = 56  # "Code Object V4 Kernel Argument Metadata"
 _SCRATCH_POINTERS: Final = 16
@@ -77,6 +80,7 @@ class CodeLaunch(Struct, frozen=True):
         sample: how many workgroups are executed; None for all.
         seconds: time limit.
         names: symbol -> name of the kernels that are called otherwise than in the file.
+        passed: arrays of NumPy, which the launch writes, and its scalars, in place of `arguments`.
     """
 
     path: Path
@@ -89,6 +93,7 @@ class CodeLaunch(Struct, frozen=True):
     sample: int | None = None
     seconds: float = 600.0
     names: Mapping[str, str] = {}
+    passed: tuple[Any, ...] = ()
 
 
 class BufferState(Struct, frozen=True):
@@ -140,7 +145,10 @@ def launch_code(request: CodeLaunch, warn: Callable[[str], None] = lambda text: 
         machine = load_machine(request.arch or program.arch or "")
         called = program.functions if program.form == "asm" else ()
         emulator = Emulator(function, machine, constants, called)
-    buffers, scalars, arrays = typed_arguments(request.arguments)
+    if request.passed:
+        buffers, scalars, arrays = passed_arguments(request.passed)
+    else:
+        buffers, scalars, arrays = typed_arguments(request.arguments)
     launch = code_launch(request, function, machine, scalars)
     grid_workgroups = math.prod(request.grid)
     host_calls = HostCalls()
@@ -168,6 +176,9 @@ def launch_code(request: CodeLaunch, warn: Callable[[str], None] = lambda text: 
     states = tuple(
         _state(buffer, before, kind) for buffer, (before, kind) in zip(buffers, arrays, strict=True)
     )
+    given = [value for value in request.passed if isinstance(value, np.ndarray)]
+    for array, buffer in zip(given, buffers, strict=False):
+        array[...] = buffer.data[: buffer.size].view(array.dtype).reshape(array.shape)
     return CodeResult(tally.profile(), states, tuple(host_calls.printed.parts))
 
 
@@ -356,6 +367,40 @@ def typed_arguments(
         else:
             buffers.append(buffer_of(values, address, name))
         arrays.append((values, kind))
+        passed.append(("*" + kind, address))
+    return buffers, passed, arrays
+
+
+def passed_arguments(
+    values: Sequence[Any],
+) -> tuple[list[Buffer], list[tuple[str, int | float]], list[tuple[Any, str]]]:
+    """Takes the arguments as NumPy has them; the result is that of `typed_arguments`.
+
+    Raises:
+        KinspectError: one of them is neither an array nor a scalar of NumPy.
+    """
+    buffers: list[Buffer] = []
+    passed: list[tuple[str, int | float]] = []
+    arrays: list[tuple[Any, str]] = []
+    for number, value in enumerate(values):
+        kind = (
+            _KIND_OF.get(value.dtype.str[1:])
+            if isinstance(value, np.generic | np.ndarray)
+            else None
+        )
+        if kind is None:
+            raise KinspectError(
+                f"argument {number} is {type(value).__name__}: no array or scalar of NumPy that a"
+                " kernel takes",
+                "pass np.float32(2), np.int32(n) or an array of f2, f4, f8, i1 to i8 or u1 to u8",
+            )
+        if isinstance(value, np.generic):
+            passed.append((kind, value.item()))
+            continue
+        before = np.ascontiguousarray(value).reshape(-1).copy()
+        address = ADDRESS + SPACING * len(buffers)
+        buffers.append(buffer_of(before, address, f"argument {number}: {kind}[{before.size}]"))
+        arrays.append((before, kind))
         passed.append(("*" + kind, address))
     return buffers, passed, arrays
 
