@@ -151,6 +151,7 @@ def test_device_functions_have_addresses_too(arch: str) -> None:
         assert [i.line for i in mine] == [found.instructions[c.address].line for c in code]
 
 
+@needs_objdump
 def test_texts_that_differ_share_what_stands_in_both() -> None:
     function = function_of("gfx950")
     code = disassembled(text_of("gfx950").with_suffix(".hsaco")).kernels[0].instructions
@@ -201,6 +202,7 @@ def test_one_other_operation_is_a_difference() -> None:
     assert found.instructions[4 * 10] == text[10]
 
 
+@needs_objdump
 def test_code_of_another_kernel_is_not_laid_beside() -> None:
     other = disassembled(text_of("gfx942", "calls").with_suffix(".hsaco")).kernels[0]
     found = align(function_of("gfx950").instructions, other.instructions)

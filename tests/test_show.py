@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("shared_guests")
 DATA = Path(__file__).parent / "data"
 SMALL = DATA / "small_gfx942.s"
 ATTEND = DATA / "isa" / "attend.triton39.gfx950.amdgcn"
-LLVM_MC = shutil.which("llvm-mc-22") or shutil.which("llvm-mc")
+LLVM_MC = shutil.which("llvm-mc-22")
 SCRIPT = """
 import torch
 import triton

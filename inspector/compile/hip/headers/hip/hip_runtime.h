@@ -1,8 +1,13 @@
 // HIP's device and host names for device-side compilation without ROCm.
-#pragma once
 #pragma clang system_header
 #include <hip/kinspect/define.h>
 #include <hip/hip_vector_types.h>
 #include <hip/kinspect/math.h>
 #include <hip/kinspect/device.h>
 #include <hip/hip_runtime_api.h>
+
+// Read again when a file that asks for the template includes this after -include has.
+#if defined(HIP_TEMPLATE_KERNEL_LAUNCH) && defined(hipLaunchKernelGGL)
+#undef hipLaunchKernelGGL
+template <class F, class... A> static inline __host__ void hipLaunchKernelGGL(F k, dim3 g, dim3 b, unsigned s, hipStream_t t, A... a) { k<<<g, b, s, t>>>(a...); }
+#endif

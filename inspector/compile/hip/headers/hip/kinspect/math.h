@@ -469,6 +469,7 @@ template <class... A> __kinspect_d int printf(const char*, A...) { return 0; }
 namespace std { using ::printf; }
 extern "C" __device__ inline __attribute__((always_inline, noreturn)) void __assert_fail(const char*, const char*, unsigned, const char*) { __builtin_trap(); }
 __kinspect_d void abort() { __builtin_trap(); }
+__kinspect_d long clock() { return (long)__builtin_readcyclecounter(); }
 __kinspect_d void __trap() { __builtin_trap(); }
 __kinspect_d void* memcpy(void* d, const void* s, size_t n) { return __builtin_memcpy(d, s, n); }
 __kinspect_d void* memmove(void* d, const void* s, size_t n) { return __builtin_memmove(d, s, n); }
@@ -478,6 +479,7 @@ namespace std { using ::memcpy; using ::memmove; using ::memset; using ::abort; 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmath>
 #include <cstdlib>
 #include <cstdio>
