@@ -20,7 +20,7 @@ from kinspect.inspector.model.recording import (
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.join import bare_name, hashes, join_kernels, match
 from kinspect.inspector.profile.kernel_profiles import profile
-from kinspect.inspector.profile.mangled import plain_name
+from kinspect.inspector.isa.mangled import plain_name
 from msgspec.structs import replace
 
 MI300X = Agent("4", arch="gfx942", product="AMD Instinct MI300X")

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from ..base.named_files import file_bytes
+from ..isa.mangled import plain_name
 from ..model import KernelReport, Metric, int_of, number_of
 from ..model.recording import KernelMatch, KernelProfile, RecordedCodeObject
 from .agreement import FigureCheck, agreement, compare, with_same_grid
-from .mangled import plain_name
 
 _KD = re.compile(r"\s*(?:\(\.kd\)|\[clone \.kd\]|\.kd)$")
 _FILE_URI = re.compile(r"^file://([^#?]+)$")

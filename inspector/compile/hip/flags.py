@@ -24,13 +24,25 @@ _REFUSED: Final = (
     *("-fsave-optimization-record", "-fdiagnostics-add-output", "-serialize-diagnostics"),
     *("--serialize-diagnostics", "-index", "-dependency", "-emit", "-E", "-fsyntax-only", "-c"),
     *("--precompile", "-x", "-###", "-v", "-print", "--print", "-help", "--help", "-stdlib="),
-    *("-fproc-stat", "-ivfsoverlay", "--sysroot", "-isysroot", "-resource-dir", "-working-dir"),
+    *("-Xarch_", "-Xoffload", "-fembed", "--embed-dir", "-fproc-stat", "-ivfsoverlay"),
+    *("--sysroot", "-isysroot", "-resource-dir", "-working-dir"),
 )
 """Beginnings of what is refused: what runs or loads something, writes or reads other files, or asks
 for something else than assembly."""
 _OURS: Final = {"--offload-arch": "--arch", "--cuda-gpu-arch": "--arch", "-S": ""}
 _WITH_VALUE: Final = ("-I", "-D", "-U", "-include", "-isystem", "-iquote", "-idirafter")
-_OF_INTERNALS: Final = ("-Xclang", "-mllvm", "-Xarch_device", "-Xoffload-compiler")
+_OF_INTERNALS: Final = ("-Xclang", "-mllvm")
+_TAKEN_OF_INTERNALS: Final = (
+    "-f",
+    "-m",
+    "-D",
+    "-U",
+    "-W",
+    "-O",
+    "-amdgpu-",
+    "-target-feature",
+    "+",
+)
 _FILES_OF_INTERNALS: Final = ("output", "file", "load", "plugin", "path", "dump", "report")
 _FOLDERS: Final = ("-I", "-isystem", "-iquote", "-idirafter")
 _FROM_DATABASE: Final = (
@@ -52,7 +64,8 @@ def checked(flags: Sequence[str]) -> tuple[str, ...]:
     follows = ""
     for flag in flags:
         if follows in _OF_INTERNALS:
-            if any(part in flag for part in _FILES_OF_INTERNALS):
+            is_file = any(part in flag for part in _FILES_OF_INTERNALS)
+            if is_file or not flag.startswith(_TAKEN_OF_INTERNALS):
                 raise _refused(f"{follows} {flag}")
             follows = ""
         elif follows:
@@ -75,9 +88,9 @@ def _check(flag: str) -> None:
         raise KinspectError(
             f"{flag}: no flag of the compiler", "sources stand before the --, flags behind it"
         )
-    if flag.startswith(_WITH_VALUE):
-        return
-    if flag.startswith(_REFUSED) and not flag.startswith("-mllvm="):
+    if flag.startswith("-include-pch") or (
+        flag.startswith(_REFUSED) and not flag.startswith(_WITH_VALUE)
+    ):
         raise _refused(flag)
 
 

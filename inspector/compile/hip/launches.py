@@ -19,12 +19,11 @@ from msgspec import Struct
 from ...base.errors import KinspectError
 
 MARK: Final = "KINSPECT_LAUNCH"
-_STATED: Final = re.compile(
-    rf"(?://|/\*)[ \t]*{MARK}[ \t]+(?P<text>[^\n]*?)[ \t]*(?:\*/)?[ \t]*$", re.M
-)
+_STATED: Final = re.compile(rf"(?://|/\*)[ \t]{{0,9}}{MARK}[ \t](?P<text>[^\n]{{0,2000}})")
 _CONSTANT: Final = re.compile(
-    r"^[ \t]*(?:#[ \t]*define[ \t]+(?P<macro>\w+)[ \t]+|(?:static[ \t]+)?(?:constexpr|const)[ \t]+"
-    r"[\w ]*?(?P<name>\w+)[ \t]*=[ \t]*)(?P<value>[^;/\n]+)",
+    r"^[ \t]{0,80}(?:#[ \t]{0,9}define[ \t]{1,80}(?P<macro>\w{1,80})[ \t]{1,80}|(?:static )?"
+    r"(?:constexpr|const) [\w ]{0,60}?(?P<name>\w{1,80})[ \t]{0,9}=[ \t]{0,9})"
+    r"(?P<value>[^;/\n]{1,500})",
     re.M,
 )
 _ARGUMENT: Final = re.compile(
@@ -76,7 +75,7 @@ def stated_launches(source: str, flags: Sequence[str], name: str) -> tuple[State
     for match in _STATED.finditer(source):
         line = source.count("\n", 0, match.start()) + 1
         try:
-            launches.append(_launch(match["text"], known))
+            launches.append(_launch(match["text"].strip().removesuffix("*/"), known))
         except (ValueError, SyntaxError, ZeroDivisionError, RecursionError) as error:
             raise KinspectError(
                 f"{name}:{line}: {MARK} is not understood: {error}",

@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -47,10 +47,10 @@ _DROPPED: Final = (
 )
 """Variables by which a compiler takes other flags, or writes other files."""
 _SYSTEM: Final = ("/usr/include", "/usr/lib", "/usr/lib64", "/usr/local/include", "/opt/rocm")
-_TEMPLATE: Final = re.compile(
-    r"template\s*<[^;{}]*?>\s*(?:[\w\s():,*]*\s)?__global__[^;{}()]*?(?:__launch_bounds__\s*\([^;{}]*?\))?"
-    r"[^;{}()]*?(?P<name>\w+)\s*\(",
-)
+_GLOBAL: Final = b"__global__"
+_NAME: Final = re.compile(r"(?P<name>\w{1,200})\s{0,9}\(")
+_NEAR: Final = 400
+"""Characters before and behind `__global__` in which its template and its name stand."""
 _KERNEL: Final = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)", re.M)
 _UNDEFINED: Final = re.compile(r"(?P<name>[\w.$]+)@(?:gotpcrel32|rel32)@lo")
 
@@ -280,9 +280,7 @@ def _check_included(job: _Compile, read: Iterable[Path], main: Path) -> None:
 def _check_kernels(job: _Compile, text: str) -> None:
     if _KERNEL.search(text):
         return
-    names = [
-        match["name"] for match in _TEMPLATE.finditer(_data(job.source).decode(errors="replace"))
-    ]
+    names = [*_template_kernels(_data(job.source))]
     if names:
         listed = ", ".join(dict.fromkeys(names[:8]))
         raise KinspectError(
@@ -290,6 +288,20 @@ def _check_kernels(job: _Compile, text: str) -> None:
             f"name what to compile: --instantiate '{names[0]}<...>'",
         )
     raise KinspectError(f"{job.source}: no kernel in it", "name a file with a __global__ function")
+
+
+def _template_kernels(data: bytes) -> Iterator[str]:
+    """Yields the names of kernels that are templates, as far as a look at the text tells."""
+    at = data.find(_GLOBAL)
+    while at >= 0:
+        before = data[max(0, at - _NEAR) : at].decode(errors="replace")
+        behind = data[at + len(_GLOBAL) : at + _NEAR].decode(errors="replace")
+        is_template = "template" in re.split(r"[;{}]", before)[-1]
+        names = (match["name"] for match in _NAME.finditer(behind))
+        name = next((name for name in names if not name.startswith("__")), None)
+        if is_template and name is not None:
+            yield name
+        at = data.find(_GLOBAL, at + 1)
 
 
 def _notes(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from msgspec import Struct
 
@@ -27,6 +28,36 @@ def plain_name(symbol: str) -> str | None:
     return None if not parts or None in parts else "::".join(filter(None, parts))
 
 
+def written_name(symbol: str) -> str | None:
+    """The same with template arguments, as far as they are numbers and plain types.
+
+    `gemm<128, float, ...>` of a symbol whose third argument is another type. None if it is not
+    mangled, or of another form.
+    """
+    if not symbol.startswith(_MARK) or plain_name(symbol) is None:
+        return None
+    reader = _Reader(symbol, len(_MARK))
+    if reader.takes("N"):
+        parts = reader.nested(written=True)
+    else:
+        parts = [reader.name()]
+        if reader.takes("I"):
+            parts[-1] = f"{parts[-1]}{reader.arguments()}"
+    return "::".join(part for part in parts if part and part != "{anonymous}")
+
+
+_TYPES: Final = {
+    "i": "int", "j": "unsigned", "f": "float", "d": "double", "b": "bool", "c": "char",
+    "a": "signed char", "h": "unsigned char", "s": "short", "t": "unsigned short", "l": "long",
+    "m": "unsigned long", "x": "long long", "y": "unsigned long long", "v": "void",
+    "DF16_": "_Float16", "DF16b": "__bf16", "Dh": "half",
+}  # fmt: skip
+_NUMBER: Final = re.compile(r"L(?P<type>[a-z])(?P<sign>n?)(?P<digits>\d+)E")
+_PLAIN: Final = re.compile("|".join(sorted(_TYPES, key=len, reverse=True)))
+_MOST_ARGUMENTS: Final = 12
+_LEFT_OUT: Final = "..."
+
+
 class _Reader(Struct):
     text: str
     at: int
@@ -49,12 +80,40 @@ class _Reader(Struct):
             return None
         return "{anonymous}" if _ANONYMOUS.match(name) else name
 
-    def nested(self) -> list[str | None]:
-        """Reads the names up to the end of a nested one, without template arguments."""
+    def arguments(self) -> str:
+        """Reads template arguments behind their `I`, up to their end: `<128, float, ...>`."""
+        told: list[str] = []
+        while self.at < len(self.text) and not self.takes("E"):
+            number = _NUMBER.match(self.text, self.at)
+            plain = _PLAIN.match(self.text, self.at)
+            if len(told) >= _MOST_ARGUMENTS or (number is None and plain is None):
+                named = self.name() if self.text[self.at].isdecimal() else None
+                if named is None or self.text.startswith("I", self.at):
+                    told.append(_LEFT_OUT)
+                    self.skip()
+                    break
+                told.append(named)
+            elif number is not None:
+                self.at = number.end()
+                told.append(_literal(number))
+            elif plain is not None:
+                self.at = plain.end()
+                told.append(_TYPES[plain[0]])
+        return f"<{', '.join(told)}>" if told else ""
+
+    def nested(self, *, written: bool = False) -> list[str | None]:
+        """Reads the names up to the end of a nested one.
+
+        Args:
+            written: whether template arguments are told; else they are left out.
+        """
         parts: list[str | None] = []
         while self.at < len(self.text) and not self.takes("E"):
             if self.takes("I"):
-                self.skip()
+                if written and parts:
+                    parts[-1] = f"{parts[-1]}{self.arguments()}"
+                else:
+                    self.skip()
             elif self.takes("St"):
                 parts.append("std")
             elif not parts and self.text[self.at] in "rVK":
@@ -96,3 +155,9 @@ class _Reader(Struct):
         self.takes("n")
         while self.text[self.at : self.at + 1].isdecimal():
             self.at += 1
+
+
+def _literal(number: re.Match[str]) -> str:
+    if number["type"] == "b":
+        return "false" if number["digits"] == "0" else "true"
+    return ("-" if number["sign"] else "") + number["digits"]
