@@ -28,7 +28,7 @@ from .flags import checked, database_flags, folders_of
 from .names import names_of
 from .options import HipOptions
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Part of every key: raise it when the same inputs come to mean other assembly."""
 HEADERS: Final = Path(__file__).parent / "headers"
 MOST_BYTES: Final = 64 << 20
@@ -169,14 +169,23 @@ def _stored(store: Store, index: str) -> HipCode | None:
     entry = store.get(index)
     if entry is None:
         return None
-    for path, state in entry.facts["headers"]:
-        if _state(path) != state:
+    for path, stamp, digest in entry.facts["headers"]:
+        if _stamp(path) != stamp and _digest(path) != digest:
             store.remove(index)
             return None
     return HipCode.of(entry, from_store=True)
 
 
-def _state(path: str) -> str:
+def _stamp(path: str) -> str:
+    """Size and time of a header; empty where it is gone. Reading all of them takes longer."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return ""
+    return f"{state.st_size} {state.st_mtime_ns}"
+
+
+def _digest(path: str) -> str:
     """What a header holds, as a hash; empty where it is gone."""
     try:
         return hashlib.sha256(file_bytes(path)).hexdigest()
@@ -225,7 +234,7 @@ def _compile(store: Store, index: str, job: _Compile) -> HipCode:
         _check_kernels(job, text)
         headers = sorted({os.path.realpath(path) for path in read if path != main})
         facts = {
-            "headers": [(path, _state(path)) for path in headers],
+            "headers": [(path, _stamp(path), _digest(path)) for path in headers],
             "names": names_of(_KERNEL.findall(text)),
             "notes": _notes(text),
         }
