@@ -169,6 +169,20 @@ def memory_limit(most_data: Callable[[], int]) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
+def more_data(size: int) -> None:
+    """Raises the soft limit of `memory_limit`, until its block ends, by bytes that are mapped and
+    take no memory until they are written.
+    """
+    if sys.platform != "linux":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if soft != resource.RLIM_INFINITY:
+        most = soft + size if hard == resource.RLIM_INFINITY else min(soft + size, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
 def data_bytes() -> int | None:
     """Returns the bytes of this process that RLIMIT_DATA counts; None where they are not known."""
     try:

@@ -411,7 +411,7 @@ def _filled(kind: str, count: int, fill: str, seed: int, *, is_float: bool) -> A
     if fill == "random":
         values = rng.standard_normal(count) if is_float else rng.integers(0, 100, count)
     elif fill == "zeros":
-        return np.zeros(count, _DTYPES[kind])
+        return np.broadcast_to(np.zeros(1, _DTYPES[kind]), count)  # takes no memory
     elif fill == "ones":
         values = np.ones(count)
     elif fill == "arange":

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..base.interrupting import more_data
 from ..emulator.memory import PADDING, Buffer
 from ..emulator.numbers import to_bf16
 from ..model import PassedMemory
@@ -75,6 +76,7 @@ def _mapped(size: int) -> Any:
     """Returns zeros that take no memory until they are written to."""
     if size < TILE:
         return np.zeros(size, np.uint8)
+    more_data(size)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
     return np.frombuffer(mmap.mmap(-1, size, flags=flags), np.uint8)
 

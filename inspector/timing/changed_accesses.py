@@ -128,7 +128,7 @@ def _with_all_bytes(before: Timing, after: Timing) -> Timing:
     many of them as it is the first of its workgroup to touch, for the others find theirs in the L1.
     """
     line = before.machine.cache_line_bytes or 64
-    sharing, pool_of = before.sharing, _pools(before, after)
+    sharing, pool_of, sites = before.sharing, _pools(before, after), before.costs.sites
     lines: defaultdict[int, int] = defaultdict(int)  # by instruction, before
     needed: defaultdict[int, float] = defaultdict(float)  # by pool
     lines_after: defaultdict[int, int] = defaultdict(int)
@@ -138,23 +138,29 @@ def _with_all_bytes(before: Timing, after: Timing) -> Timing:
     for site, access in _all_accesses(after):
         lines_after[site] += len(access.lines)
     changed = {pool for site, pool in pool_of.items() if lines[site] != lines_after[site]}
-    first = _first_touches(after)
+    first_before, first = _first_touches(before), _first_touches(after)
     in_pool: defaultdict[int, int] = defaultdict(int)
     for site, count in first.items():
         in_pool[pool_of[site]] += count
     brought: defaultdict[int, float] = defaultdict(float)
     from_memory: defaultdict[int, float] = defaultdict(float)
     for site, count in lines.items():
-        own = sharing.fresh.get(site, 1.0) * count
+        own = (
+            sharing.fresh.get(site, 1.0) * first_before[site]
+            if sites[site].kind == LOAD
+            else sharing.stored.get(site, 1.0) * count
+        )
         brought[pool_of[site]] += own
         from_memory[pool_of[site]] += own * sharing.beyond_l3.get(site, 1.0)
     fresh, beyond = dict(sharing.fresh), dict(sharing.beyond_l3)
+    stored = dict(sharing.stored)
     for site, pool in pool_of.items():
         still = min(brought[pool], needed[pool])
         if pool in changed and lines_after[site] and in_pool[pool] and still > 0:
-            fresh[site] = min(1.0, still * first[site] / in_pool[pool] / lines_after[site])
+            fresh[site] = min(1.0, still / in_pool[pool])
+            stored[site] = min(1.0, still * first[site] / in_pool[pool] / lines_after[site])
             beyond[site] = min(1.0, from_memory[pool] / still)
-    return replace(after, sharing=Sharing(fresh, beyond, fresh))
+    return replace(after, sharing=Sharing(fresh, beyond, stored))
 
 
 def _first_touches(timing: Timing) -> dict[int, int]:

@@ -88,6 +88,7 @@ class ComputeUnit:
         self._groups: list[Group] = []
         self._next = 0
         self._beyond = 0.0
+        self._fetched: list[set[int]] = []
 
     def run(self, workgroups: Sequence[Sequence[WaveTrace]], resident: int) -> CuTime:
         """Runs workgroups one after another, `resident` at a time.
@@ -103,6 +104,7 @@ class ComputeUnit:
                 made.append(Wave(trace, number, age, self._costs.groups, self._costs.counters))
                 age += 1
             self._groups.append(Group(made))
+            self._fetched.append(set())
         for slot in range(min(resident, len(self._groups))):
             self._start(slot * self._rates.workgroup_start)
         waiting, sites = self._waiting, self._costs.sites
@@ -392,7 +394,7 @@ class ComputeUnit:
             ready = lines.pop(line, None)
             if ready is None:
                 moved += shares.line
-                ready = self._from_l2(site, begin)
+                ready = self._from_l2(wave, cost, site, line, begin)
                 if len(lines) >= ways:
                     del lines[next(iter(lines))]
             lines[line] = ready
@@ -445,12 +447,19 @@ class ComputeUnit:
         self._memory_waiting[simd].append(end)
         return access, begin, end
 
-    def _from_l2(self, site: int, begin: float) -> float:
-        """When a line that the cache does not have is there."""
+    def _from_l2(self, wave: Wave, cost: Cost, site: int, line: int, begin: float) -> float:
+        """When a line that the cache does not have is there.
+
+        What the workgroup has had before is in the L2.
+        """
         shares, rates, busy = self._shares, self._rates, self._busy
         self._l2_free = max(self._l2_free, begin) + shares.line / shares.l2
         busy[_B_L2] += shares.line / shares.l2
         ready = self._l2_free + rates.l2_latency
+        fetched = self._fetched[wave.group]
+        if line in fetched and not cost.is_scratch:
+            return ready
+        fetched.add(line)
         missed = self._missed.get(site, 0.5) + self._sharing.fresh.get(site, 1.0)
         self._missed[site] = missed % 1
         if missed < 1:

@@ -51,7 +51,8 @@ class Sharing(Struct, frozen=True):
     """Where the lines of accesses come from.
 
     Args:
-        fresh: by instruction, the share of its misses in L1 that miss the L2 as well.
+        fresh: by instruction, the share of lines that miss the L2 as well, of those that miss the
+            L1 and were not there before for the same workgroup.
         beyond_l3: by instruction, the share of its misses in L2 that miss the L3.
         stored: by instruction, the share of stored bytes that go on to memory; 1 where unnamed.
     """

@@ -33,7 +33,10 @@ class Extrapolated(NamedTuple):
 
 
 def extrapolated(
-    workgroups: Workgroups, loops: Sequence[Loop], simulate: Callable[[Workgroups], CuTime]
+    workgroups: Workgroups,
+    loops: Sequence[Loop],
+    simulate: Callable[[Workgroups], CuTime],
+    periods: Mapping[str, int],
 ) -> Extrapolated:
     """The time of workgroups with all iterations of their loops.
 
@@ -41,6 +44,7 @@ def extrapolated(
         workgroups: what their waves did.
         loops: of the kernel.
         simulate: gives the time of some workgroups as they are.
+        periods: id of a loop -> iterations that are left out together.
     """
     whole = simulate(workgroups)
     missing, in_all = _iterations(workgroups)
@@ -55,7 +59,7 @@ def extrapolated(
         )
         if not missing.get(loop.id) or left <= 0:
             continue
-        fewer, counts = _without_some(workgroups, loop.id)
+        fewer, counts = _without_some(workgroups, loop.id, periods.get(loop.id, 0))
         if not counts.get(loop.id):
             continue
         factors[loop.id] = left / counts[loop.id]
@@ -99,29 +103,46 @@ def _iterations(workgroups: Workgroups) -> tuple[dict[str, float], dict[str, flo
 
 
 def _without_some(
-    workgroups: Workgroups, loop: str
+    workgroups: Workgroups, loop: str, period: int
 ) -> tuple[list[list[WaveTrace]], dict[str, int]]:
     """Workgroups with some fewer iterations of a loop, and how many of each loop are gone."""
     gone: defaultdict[str, int] = defaultdict(int)
-    fewer = [[_wave_without(wave, loop, gone) for wave in waves] for waves in workgroups]
+    fewer = [[_wave_without(wave, loop, period, gone) for wave in waves] for waves in workgroups]
     return fewer, gone
 
 
-def _wave_without(wave: WaveTrace, loop: str, gone: defaultdict[str, int]) -> WaveTrace:
-    ranges: list[tuple[int, int]] = []
-    entry: list[tuple[int, int]] = []
-    for name, begin, end in wave.spans:
-        if name != loop:
-            continue
-        if entry and entry[-1][1] != begin:
-            ranges += _last(entry)
-            entry = []
-        entry.append((begin, end))
-    ranges += _last(entry)
+def _wave_without(
+    wave: WaveTrace, loop: str, period: int, gone: defaultdict[str, int]
+) -> WaveTrace:
+    ranges, _ = last_iterations(wave, loop, period)
     for name, begin, end in wave.spans:
         if any(first <= begin and end <= last for first, last in ranges):
             gone[name] += 1
     return without(wave, ranges) if ranges else wave
+
+
+def last_iterations(wave: WaveTrace, loop: str, period: int) -> tuple[list[tuple[int, int]], int]:
+    """The last iterations of each entry into a loop, which stand for those that were not kept.
+
+    Args:
+        wave: what it did.
+        loop: its id.
+        period: iterations that belong together; 0 where that is not known.
+
+    Returns:
+        Where they begin and end in the stream, one after another, and how many they are.
+    """
+    ranges: list[tuple[int, int]] = []
+    entry: list[tuple[int, int]] = []
+    spans = [(begin, end) for name, begin, end in wave.spans if name == loop]
+    for begin, end in spans:
+        if entry and entry[-1][1] != begin:
+            ranges += _last(entry, period)
+            entry = []
+        entry.append((begin, end))
+    ranges += _last(entry, period)
+    count = sum(any(first <= begin < last for first, last in ranges) for begin, _ in spans)
+    return ranges, count
 
 
 def without(wave: WaveTrace, ranges: Sequence[tuple[int, int]]) -> WaveTrace:
@@ -159,13 +180,16 @@ def without(wave: WaveTrace, ranges: Sequence[tuple[int, int]]) -> WaveTrace:
     return WaveTrace(stream, accesses, wave.trips, spans)
 
 
-def _last(entry: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _last(entry: Sequence[tuple[int, int]], period: int) -> list[tuple[int, int]]:
     """The iterations of one entry into a loop to leave out: the last of those that were kept.
 
-    Pairs of iterations often share lines: two go where there are enough.
+    Pairs of iterations often share lines: two go where there are enough. Of a loop with a period
+    all of it goes.
     """
     if len(entry) < _FEWEST:
         return []
+    if 0 < period < len(entry):
+        return [(entry[-period][0], entry[-1][1])]
     count = 2 if len(entry) > _FEWEST + 1 else 1
     return [(entry[-count][0], entry[-1][1])]
 

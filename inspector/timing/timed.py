@@ -23,7 +23,7 @@ from .costs import LOAD, Costs, costs_of
 from .cu import ComputeUnit
 from .cu_values import UNITS, CuTime, Shares, Sharing
 from .device import MOST_WAVES, Device, Placement, place, shares_of
-from .reduced import extrapolated
+from .reduced import extrapolated, last_iterations
 from .trace import UnevenLoop, trace
 from .wave_traces import WaveTrace
 
@@ -59,6 +59,7 @@ class Timing(Struct, frozen=True):
         goes_by_data: whether addresses, masks or branches rest on what is in global memory.
         resident_with: workgroups that a compute unit holds at a time where each wave keeps so many
             VGPRs more and all tiles of the loops have their own LDS; None where that is not known.
+        periods: id of a loop -> iterations in which its lanes come to other lines, as of `Trace`.
     """
 
     machine: Machine
@@ -76,6 +77,7 @@ class Timing(Struct, frozen=True):
     uneven: UnevenLoop | None = None
     goes_by_data: bool = False
     resident_with: Callable[[int], int] | None = None
+    periods: Mapping[str, int] = {}
 
     def with_grid(self, workgroups: int, busiest: int) -> Timing:
         """The launch with fewer workgroups, of which the busiest compute unit gets some."""
@@ -176,12 +178,18 @@ def traced(
     whole = [done.workgroups[number] for number in placement.simulated]
     workgroups, part = _affordable(whole, resident)
     scratch, scratch_beyond = _scratch_missed(emulator, machine, device, placement, launch)
-    fresh = done.fresh | scratch
+    fresh, stored = done.shares.fresh | scratch, done.shares.stored | scratch
     beyond = scratch_beyond | _beyond_l3(
-        costs, fresh, whole[: len(workgroups)], math.prod(launch.grid), buffers, line
+        costs,
+        fresh,
+        whole[: len(workgroups)],
+        done.periods,
+        math.prod(launch.grid),
+        buffers,
+        line,
     )
     # What several stores write of a line goes to memory once.
-    sharing = Sharing(fresh, beyond, fresh)
+    sharing = Sharing(fresh, beyond, stored)
     return Timing(
         machine,
         rates,
@@ -197,6 +205,7 @@ def traced(
         done.outside,
         done.uneven,
         done.goes_by_data,
+        periods=done.periods,
     )
 
 
@@ -287,6 +296,7 @@ def timed(timing: Timing) -> LaunchTime:
         timing.workgroups,
         timing.function.loops,
         lambda workgroups: _simulated(timing, shares, workgroups),
+        timing.periods,
     )
     cycles = _all_rounds(cu, placement, len(timing.workgroups))
     simds = [shares.simds, shares.simds, *[1] * (len(UNITS) - 2)]
@@ -341,6 +351,7 @@ def _beyond_l3(
     costs: Costs,
     fresh: Mapping[int, float],
     workgroups: Sequence[Sequence[WaveTrace]],
+    periods: Mapping[str, int],
     grid: int,
     buffers: Sequence[Buffer],
     line: int,
@@ -353,9 +364,10 @@ def _beyond_l3(
     missed: dict[int, float] = {}
     sites: dict[int, set[int]] = {}
     for waves in workgroups:
+        seen: set[int] = set()
         for wave in waves:
-            stands_for = _stands_for(wave)
-            for position, access in wave.accesses.items():
+            stands_for = _stands_for(wave, periods)
+            for position, access in sorted(wave.accesses.items()):
                 site = wave.stream[position]
                 cost = costs.sites[site]
                 if not access.lines or cost.kind != LOAD or cost.is_scratch:
@@ -365,7 +377,9 @@ def _beyond_l3(
                     (number for number, (start, _) in enumerate(starts) if start <= address),
                     default=-1,
                 )
-                lines = len(access.lines) * fresh.get(site, 1.0)
+                known = len(seen)
+                seen.update(access.lines)
+                lines = (len(seen) - known) * fresh.get(site, 1.0)
                 missed[buffer] = missed.get(buffer, 0.0) + lines * line * stands_for[position]
                 sites.setdefault(buffer, set()).add(site)
     scale = grid / len(workgroups)
@@ -377,10 +391,21 @@ def _beyond_l3(
     }
 
 
-def _stands_for(wave: WaveTrace) -> list[float]:
-    """For each executed instruction, how many there are in all: of a loop not all are kept."""
+def _stands_for(wave: WaveTrace, periods: Mapping[str, int]) -> list[float]:
+    """For each executed instruction, how many there are in all: of a loop not all are kept.
+
+    Of a loop with a period the last one stands for what is not kept, as it does for its time.
+    """
     counts = [1.0] * len(wave.stream)
     for loop, begin, end in sorted(wave.spans, key=lambda span: span[1] - span[2]):
         kept, in_all = wave.trips[loop]
         counts[begin:end] = [in_all / kept] * (end - begin)
+    for loop in periods.keys() & wave.trips.keys():
+        kept, in_all = wave.trips[loop]
+        left_out, iterations = last_iterations(wave, loop, periods[loop])
+        for name, begin, end in wave.spans:
+            if name == loop and iterations:
+                is_last = any(first <= begin < last for first, last in left_out)
+                more = (in_all - kept) / iterations if is_last else 0.0
+                counts[begin:end] = [1.0 + more] * (end - begin)
     return counts

@@ -7,7 +7,7 @@ carried out than tells how often they run.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +31,7 @@ from .wave_traces import (
     AccessEvent,
     Noted,
     Run,
+    Shares,
     TracedLoop,
     WaveTrace,
     fresh_shares,
@@ -41,10 +42,16 @@ INNERMOST_TRIPS: Final = 6
 """Iterations of an innermost loop that are kept each time that a wave enters it."""
 OUTER_TRIPS: Final = 3
 """Iterations of other loops that are kept."""
+MOST_PERIOD: Final = 64
+"""Iterations after which lanes come to other lines, at most: a line has 32 or 64 elements."""
+_MOST_OF_PERIODS: Final = 60_000
+"""Instructions of the waves of a compute unit that are kept for the sake of periods."""
 _MOST_OF_HEADER: Final = 32
 """Instructions of 8 bytes in 256."""
 _MOST_KEPT: Final = 1 << 25
 """Executed instructions and cache lines of all waves that are kept, 8 bytes each or twice that."""
+_PAIR: Final = 2
+"""Iterations that are left out together in any case (`reduced`)."""
 _NO_BLOCK: Final = -1
 _NO_LINE: Final = -1
 _UNEVEN: Final = 4
@@ -71,15 +78,18 @@ class Trace(Struct, frozen=True):
 
     Args:
         workgroups: number in the grid -> its waves.
-        fresh: by instruction, the share of its lines that no wave of these workgroups had touched
-            before; missing where it touched none.
+        shares: of the lines that no wave of these workgroups had touched before; instructions are
+            missing which touched none.
+        periods: id of a loop -> iterations in which its lanes come to other lines, where they stay
+            in a line for some.
         outside: the first access outside of every buffer.
         uneven: the loop that some waves run far longer than most; None where none is such.
         goes_by_data: whether addresses, masks or branches rest on what is in global memory.
     """
 
     workgroups: dict[int, list[WaveTrace]]
-    fresh: dict[int, float]
+    shares: Shares
+    periods: dict[str, int]
     outside: Trouble | None = None
     uneven: UnevenLoop | None = None
     goes_by_data: bool = False
@@ -136,7 +146,8 @@ def trace(
         traces = [wave.from_position(header) for wave in traces]
     return Trace(
         {number: traces[place * each : (place + 1) * each] for place, number in enumerate(told)},
-        fresh_shares(recorder.noted.events),
+        fresh_shares(recorder.noted.events, each),
+        recorder.periods,
         next((found for found in recorder.troubles.values() if found.kind == "outside"), None),
         uneven(runner.loops, skipped),
         runner.goes_by_data,
@@ -183,7 +194,10 @@ class _Recorder(MachineState):
         self.is_kept = True
         self.waves_each = waves_each
         self.noted = Noted([], [], skipped)
+        self.periods: dict[str, int] = {}
         self._kept = 0
+        self._places: dict[int, tuple[int, int, int]] = {}  # of the first wave's first lane
+        self._strides: dict[int, int] = {}
 
     def keep(self, count: int) -> None:
         """Counts instructions or lines that are kept."""
@@ -204,6 +218,7 @@ class _Recorder(MachineState):
     ) -> None:  # fmt: skip
         if not self.is_kept:
             return
+        self._follow(context.index, waves, where, usable)
         first = where >> self._shift
         last = (where + (size - 1)) >> self._shift
         if usable is not None:
@@ -224,6 +239,21 @@ class _Recorder(MachineState):
                 active * size,
             )
         )
+
+    def _follow(self, site: int, waves: Waves, where: Array, usable: Array | None) -> None:
+        """Notes how far an access moves from one iteration to the next."""
+        lane = 0 if usable is None else int(usable[0].argmax())
+        wave, address = int(self.numbers(waves)[0]), int(where[0, lane])
+        former = self._places.get(site)
+        self._places[site] = wave, lane, address
+        if former is not None and former[:2] == (wave, lane):
+            self._strides[site] = abs(address - former[2])
+
+    def period_of(self, sites: Iterable[int]) -> int:
+        """Iterations until each access of a loop has come to another line; 1: it always does."""
+        line = 1 << self._shift
+        strides = (self._strides.get(site, 0) for site in sites)
+        return max((-(-line // stride) for stride in strides if stride), default=1)
 
     def before_lds(
         self, site: int, waves: Waves, where: Array, usable: Array | None, size: int,
@@ -310,6 +340,9 @@ class _TracingScheduler(Scheduler):
         self._most = [
             OUTER_TRIPS if loop.id in parents else INNERMOST_TRIPS for loop, _, _ in loops
         ]
+        self._is_settled = [loop.id in parents for loop, _, _ in loops]
+        self._loops = loops
+        self._waves_at_once = machine.waves_each
         self._counted: dict[int, tuple[int, CountedLoop]] = {}
         for which, (loop, blocks, _) in enumerate(loops):
             for number in blocks if loop.id not in parents else ():
@@ -333,6 +366,11 @@ class _TracingScheduler(Scheduler):
         for which in self._headed.get(number, ()):
             comes_back = self._members[which, self._previous[numbers]]
             self._trips[which, numbers] = np.where(comes_back, self._trips[which, numbers] + 1, 1)
+            if (
+                not self._is_settled[which]
+                and self._trips[which, numbers].min() > self._most[which]
+            ):
+                self._settle(which)
         self._previous[numbers] = number
         is_kept = all(
             int(self._trips[which, numbers].min()) <= self._most[which]
@@ -347,6 +385,19 @@ class _TracingScheduler(Scheduler):
         for which in self._headed.get(number, ()):
             self._recorder.noted.skipped[which, numbers] += 1
         return self._thinned.for_branches[number].steps
+
+    def _settle(self, which: int) -> None:
+        """Keeps so many iterations of an innermost loop that its lanes come to other lines."""
+        self._is_settled[which] = True
+        loop, blocks, _ = self._loops[which]
+        spans = [(self._code.blocks[n].first, self._code.blocks[n].stop) for n in blocks]
+        period = self._recorder.period_of(site for span in spans for site in range(*span))
+        size = sum(stop - first for first, stop in spans)
+        kept = 2 * period + 1
+        affordable = kept * size * self._waves_at_once <= _MOST_OF_PERIODS
+        if _PAIR < period <= MOST_PERIOD and affordable:
+            self._most[which] = max(self._most[which], kept)
+            self._recorder.periods[loop.id] = period
 
     def _branch(self, number: int, block: CodeBlock, waves: Waves) -> int | None:
         following = super()._branch(number, block, waves)

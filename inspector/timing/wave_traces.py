@@ -255,13 +255,43 @@ def iterations(
     return spans
 
 
-def fresh_shares(events: Sequence[AccessEvent]) -> dict[int, float]:
-    """By instruction, the share of its cache lines that nobody had touched before."""
+class Shares(NamedTuple):
+    """Which of the lines that instructions touch are those that nobody had touched before.
+
+    Args:
+        fresh: by instruction, their share of the lines that its workgroup had not touched before:
+            the others are in the L1, or were there.
+        stored: by instruction, their share of all that it touches.
+    """
+
+    fresh: dict[int, float]
+    stored: dict[int, float]
+
+
+def fresh_shares(events: Sequence[AccessEvent], waves_each: int) -> Shares:
+    """What is first touched by whom.
+
+    Args:
+        events: the accesses, in their order.
+        waves_each: waves of a workgroup.
+    """
     touching = [event for event in events if len(event.lines)]
     if not touching:
-        return {}
+        return Shares({}, {})
     sites = np.repeat([event.site for event in touching], [len(e.lines) for e in touching])
-    _, first = np.unique(np.concatenate([event.lines for event in touching]), return_index=True)
-    total = np.bincount(sites)
-    fresh = np.bincount(sites[first], minlength=len(total))
-    return {int(site): float(fresh[site] / total[site]) for site in np.flatnonzero(total).tolist()}
+    lines = np.concatenate([event.lines for event in touching])
+    groups = np.concatenate([np.repeat(e.waves // waves_each, e.counts) for e in touching])
+    of_all = np.bincount(sites)
+    fresh = _first_by_site(lines, sites, len(of_all))
+    of_groups = _first_by_site(lines * (int(groups.max()) + 1) + groups, sites, len(of_all))
+    touched = np.flatnonzero(of_all).tolist()
+    return Shares(
+        {site: float(fresh[site] / max(1, of_groups[site])) for site in touched},
+        {site: float(fresh[site] / of_all[site]) for site in touched},
+    )
+
+
+def _first_by_site(keys: Array, sites: Array, count: int) -> Array:
+    """By instruction, how many keys it is the first to have."""
+    _, first = np.unique(keys, return_index=True)
+    return np.bincount(sites[first], minlength=count)

@@ -2,6 +2,7 @@
 #pragma once
 #pragma clang system_header
 #include <hip/kinspect/device.h>
+#include <ostream>
 
 struct hip_bfloat16 {
   unsigned short data;

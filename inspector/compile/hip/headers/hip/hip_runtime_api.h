@@ -132,6 +132,6 @@ static inline __host__ hipExtent make_hipExtent(size_t w, size_t h, size_t d) { 
 static inline __host__ hipPos make_hipPos(size_t x, size_t y, size_t z) { return {x, y, z}; }
 static inline __host__ hipPitchedPtr make_hipPitchedPtr(void* p, size_t k, size_t x, size_t y) { return {p, k, x, y}; }
 static inline __host__ hipChannelFormatDesc hipCreateChannelDesc(int x, int y, int z, int w, hipChannelFormatKind f) { return {x, y, z, w, f}; }
-template <class T> static inline __host__ hipChannelFormatDesc hipCreateChannelDesc() { return {8 * (int)sizeof(T), 0, 0, 0, std::is_floating_point<T>::value ? hipChannelFormatKindFloat : hipChannelFormatKindSigned}; }
+template <class T> static inline __host__ hipChannelFormatDesc hipCreateChannelDesc() { return {8 * (int)sizeof(T), 0, 0, 0, __kinspect_is_float<T>::value ? hipChannelFormatKindFloat : hipChannelFormatKindSigned}; }
 #undef __kinspect_f
 #undef __kinspect_t

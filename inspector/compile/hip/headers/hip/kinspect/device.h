@@ -52,7 +52,7 @@ __kinspect_d void __syncwarp(unsigned long long = ~0ull) {
   __builtin_amdgcn_wave_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
 }
-__kinspect_d void __nanosleep(unsigned) { __builtin_amdgcn_s_sleep(1); }
+__kinspect_w void __nanosleep(unsigned) { __builtin_amdgcn_s_sleep(1); }
 
 // Lanes, votes and shuffles.
 __kinspect_d unsigned __lane_id() {
@@ -62,7 +62,7 @@ __kinspect_d unsigned __lane_id() {
   return __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
 #endif
 }
-__kinspect_d unsigned long long __lanemask_lt() { return (1ull << __lane_id()) - 1; }
+__kinspect_w unsigned long long __lanemask_lt() { return (1ull << __lane_id()) - 1; }
 __kinspect_d unsigned long long __ballot(int p) {
 #if __kinspect_wave == 32
   return __builtin_amdgcn_ballot_w32(p != 0);
@@ -70,7 +70,7 @@ __kinspect_d unsigned long long __ballot(int p) {
   return __builtin_amdgcn_ballot_w64(p != 0);
 #endif
 }
-__kinspect_d unsigned long long __ballot64(int p) { return __ballot(p); }
+__kinspect_w unsigned long long __ballot64(int p) { return __ballot(p); }
 __kinspect_d unsigned long long __activemask() { return __ballot(1); }
 __kinspect_d int __any(int p) { return __ballot(p) != 0; }
 __kinspect_d int __all(int p) { return __ballot(!p) == 0; }
@@ -107,11 +107,17 @@ template <class T> __kinspect_d T __shfl_xor(T v, int mask, int width = warpSize
   template <class M, class T> __kinspect_d T name##_sync(M, T v, A a, int width = warpSize) { return name(v, a, width); }
 __kinspect_sync(__shfl, int) __kinspect_sync(__shfl_up, unsigned) __kinspect_sync(__shfl_down, unsigned) __kinspect_sync(__shfl_xor, int)
 #undef __kinspect_sync
+template <class T> __kinspect_d bool __kinspect_same_bits(T a, T b) {
+  typedef typename std::conditional<sizeof(T) == 8, unsigned long long, unsigned>::type W;
+  W x = 0, y = 0;
+  __builtin_memcpy(&x, &a, sizeof(T)); __builtin_memcpy(&y, &b, sizeof(T));
+  return x == y;
+}
 template <class M, class T> __kinspect_d unsigned long long __match_any_sync(M m, T v) {
   unsigned long long left = (unsigned long long)m & __activemask(), mine = 0;
   while (left) {
     int lane = __builtin_ctzll(left);
-    unsigned long long same = __ballot(__builtin_memcmp(&v, (T[1]){__shfl(v, lane)}, sizeof(T)) == 0) & left;
+    unsigned long long same = __ballot(__kinspect_same_bits(v, __shfl(v, lane))) & left;
     if (same >> __lane_id() & 1) mine = same;
     left &= ~same;
   }
@@ -144,17 +150,17 @@ __kinspect_d int __ffsll(unsigned long x) { return __builtin_ffsll((long long)x)
 __kinspect_d int __ffsll(long long x) { return __builtin_ffsll(x); }
 __kinspect_d unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
 __kinspect_d unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
-__kinspect_d unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
+__kinspect_w unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
   return __builtin_amdgcn_perm(y, x, (s & 7u) | (s & 0x70u) << 4 | (s & 0x700u) << 8 | (s & 0x7000u) << 12);
 }
-__kinspect_d unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned n) { n &= 31; return (unsigned)((((unsigned long long)hi << 32 | lo) << n) >> 32); }
-__kinspect_d unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned n) { return __builtin_amdgcn_alignbit(hi, lo, n & 31); }
-__kinspect_d unsigned __funnelshift_lc(unsigned lo, unsigned hi, unsigned n) { return n >= 32 ? lo : __funnelshift_l(lo, hi, n); }
-__kinspect_d unsigned __funnelshift_rc(unsigned lo, unsigned hi, unsigned n) { return n >= 32 ? hi : __funnelshift_r(lo, hi, n); }
+__kinspect_w unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned n) { n &= 31; return (unsigned)((((unsigned long long)hi << 32 | lo) << n) >> 32); }
+__kinspect_w unsigned __funnelshift_r(unsigned lo, unsigned hi, unsigned n) { return __builtin_amdgcn_alignbit(hi, lo, n & 31); }
+__kinspect_w unsigned __funnelshift_lc(unsigned lo, unsigned hi, unsigned n) { return n >= 32 ? lo : __funnelshift_l(lo, hi, n); }
+__kinspect_w unsigned __funnelshift_rc(unsigned lo, unsigned hi, unsigned n) { return n >= 32 ? hi : __funnelshift_r(lo, hi, n); }
 __kinspect_d int __mul24(int x, int y) { return ((x << 8) >> 8) * ((y << 8) >> 8); }
 __kinspect_d unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffffu) * (y & 0xffffffu); }
-__kinspect_d int mul24(int x, int y) { return __mul24(x, y); }
-__kinspect_d int mad24(int x, int y, int z) { return __mul24(x, y) + z; }
+__kinspect_w int mul24(int x, int y) { return __mul24(x, y); }
+__kinspect_w int mad24(int x, int y, int z) { return __mul24(x, y) + z; }
 __kinspect_d int __mulhi(int x, int y) { return (int)(((long long)x * y) >> 32); }
 __kinspect_d unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)(((unsigned long long)x * y) >> 32); }
 __kinspect_d long long __mul64hi(long long x, long long y) { return (long long)(((__int128)x * y) >> 64); }
@@ -165,13 +171,13 @@ __kinspect_d unsigned __uhadd(unsigned x, unsigned y) { return (unsigned)(((unsi
 __kinspect_d unsigned __urhadd(unsigned x, unsigned y) { return (unsigned)(((unsigned long long)x + y + 1) >> 1); }
 __kinspect_d unsigned __sad(int x, int y, unsigned z) { return (x > y ? (unsigned)x - (unsigned)y : (unsigned)y - (unsigned)x) + z; }
 __kinspect_d unsigned __usad(unsigned x, unsigned y, unsigned z) { return (x > y ? x - y : y - x) + z; }
-__kinspect_d unsigned __bfe(unsigned x, unsigned offset, unsigned width) { return __builtin_amdgcn_ubfe(x, offset, width); }
+__kinspect_w unsigned __bfe(unsigned x, unsigned offset, unsigned width) { return __builtin_amdgcn_ubfe(x, offset, width); }
 __kinspect_d unsigned __bitextract_u32(unsigned x, unsigned offset, unsigned width) { return __builtin_amdgcn_ubfe(x, offset, width); }
-__kinspect_d int __kinspect_dot4(int a, int b, int c) {
+__kinspect_w int __kinspect_dot4(int a, int b, int c) {
   for (int i = 0; i < 32; i += 8) c += (signed char)(a >> i) * (signed char)(b >> i);
   return c;
 }
-__kinspect_d int __dp4a(int a, int b, int c) {
+__kinspect_w int __dp4a(int a, int b, int c) {
 #if __has_builtin(__builtin_amdgcn_sudot4) && (defined(__GFX11__) || defined(__GFX12__))
   return __builtin_amdgcn_sudot4(true, a, true, b, c, false);
 #elif __has_builtin(__builtin_amdgcn_sdot4) && (defined(__GFX9__) && !defined(__gfx900__) || defined(__GFX10__))
@@ -180,7 +186,7 @@ __kinspect_d int __dp4a(int a, int b, int c) {
   return __kinspect_dot4(a, b, c);
 #endif
 }
-__kinspect_d unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
+__kinspect_w unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
 #if __has_builtin(__builtin_amdgcn_udot4) && !defined(__gfx900__)
   return __builtin_amdgcn_udot4(a, b, c, false);
 #else
@@ -188,9 +194,11 @@ __kinspect_d unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
   return c;
 #endif
 }
+// Its arguments are converted by a class: any function of the code's own is a better match.
+struct __kinspect_u { unsigned v; template <class T, __kinspect_int(T)> __kinspect_m __kinspect_u(T x) : v((unsigned)x) {} };
 #define __kinspect_simd(name, T, e) \
-  __kinspect_d unsigned name(unsigned x, unsigned y) { \
-    constexpr int n = 8 * sizeof(T); unsigned r = 0; \
+  __kinspect_d unsigned name(__kinspect_u p, __kinspect_u q) { \
+    constexpr int n = 8 * sizeof(T); unsigned r = 0, x = p.v, y = q.v; \
     for (int i = 0; i < 32; i += n) { \
       T a = (T)(x >> i), b = (T)(y >> i); \
       r |= (unsigned)(((1ull << n) - 1) & (unsigned long long)(e)) << i; \
@@ -242,9 +250,9 @@ __kinspect_ld(__ldlu, __kinspect_stream_load(p)) __kinspect_ld(__ldcv, *(const v
 __kinspect_st(__stwb, *p = v) __kinspect_st(__stcg, *p = v) __kinspect_st(__stwt, *p = v) __kinspect_st(__stcs, __kinspect_stream_store(p, v))
 #undef __kinspect_ld
 #undef __kinspect_st
-__kinspect_d bool __isGlobal(const void* p) { return !__builtin_amdgcn_is_shared((const __attribute__((address_space(0))) void*)p); }
-__kinspect_d bool __isShared(const void* p) { return __builtin_amdgcn_is_shared((const __attribute__((address_space(0))) void*)p); }
-__kinspect_d size_t __cvta_generic_to_shared(const void* p) { return (size_t)(__attribute__((address_space(3))) const void*)p; }
+__kinspect_w bool __isGlobal(const void* p) { return !__builtin_amdgcn_is_shared((const __attribute__((address_space(0))) void*)p); }
+__kinspect_w bool __isShared(const void* p) { return __builtin_amdgcn_is_shared((const __attribute__((address_space(0))) void*)p); }
+__kinspect_w size_t __cvta_generic_to_shared(const void* p) { return (size_t)(__attribute__((address_space(3))) const void*)p; }
 
 // Atomics: relaxed, of agent scope (_system, _block: of theirs). As with hipcc, float additions may be loops of compare and
 // swap unless -munsafe-fp-atomics is given; unsafeAtomicAdd is the instruction where there is one.

@@ -225,12 +225,12 @@ template <class T> __kinspect_d T __kinspect_log1p(T x) {
   return u == T(__kinspect_inf) ? u : y;
 }
 template <class T> __kinspect_d T __kinspect_sinh(T x) {
-  T a = fabs(x), e = exp(a - T(0.69314718055994530942)), t = __kinspect_expm1(a);
+  T a = fabs(x), h = exp(a * T(0.5)), e = T(0.5) * h * h, t = __kinspect_expm1(a);
   T y = a > T(1) ? e - T(0.25) / e : T(0.5) * (t + t / (t + T(1)));
   return x < 0 ? -y : y;
 }
 template <class T> __kinspect_d T __kinspect_cosh(T x) {
-  T e = exp(fabs(x) - T(0.69314718055994530942));
+  T h = exp(fabs(x) * T(0.5)), e = T(0.5) * h * h;
   return e + T(0.25) / e;
 }
 template <class T> __kinspect_d T __kinspect_asinh(T x) {
@@ -242,7 +242,10 @@ template <class T> __kinspect_d T __kinspect_acosh(T x) {
   T t = x - T(1);
   return x > T(1e9) ? log(x) + T(0.69314718055994530942) : __kinspect_log1p(t + sqrt(t * (x + T(1))));
 }
-template <class T> __kinspect_d T __kinspect_atanh(T x) { return T(0.5) * __kinspect_log1p(T(2) * x / (T(1) - x)); }
+template <class T> __kinspect_d T __kinspect_atanh(T x) {
+  T a = fabs(x), y = T(0.5) * __kinspect_log1p(T(2) * a / (T(1) - a));
+  return x < 0 ? -y : y;
+}
 __kinspect_d float __kinspect_erfcx(float t) {
   return t * __kinspect_poly(t, 0.282057643f, 0.283017537f, 0.237074077f, 0.233993876f, -0.12596697f, 0.478536082f,
     -0.74542937f, 0.490080582f, -0.151080233f, 0.0177167707f);
@@ -357,8 +360,8 @@ __kinspect_lib1(lgamma, (float)__kinspect_lgamma(x), __kinspect_lgamma(x))
   __kinspect_d float name##f(float x, float y) { return F; } \
   __kinspect_d float name(float x, float y) { return F; } \
   __kinspect_d double name(double x, double y) { return D; } \
-  template <class T, class U, typename std::enable_if<std::is_arithmetic<T>::value && std::is_arithmetic<U>::value && \
-    !(std::is_same<T, U>::value && std::is_floating_point<T>::value), int>::type = 0> \
+  template <class T, class U, typename std::enable_if<__kinspect_is_num<T>::value && __kinspect_is_num<U>::value && \
+    !(std::is_same<T, U>::value && __kinspect_is_float<T>::value), int>::type = 0> \
   __kinspect_d double name(T x, U y) { return name((double)x, (double)y); }
 #ifdef KINSPECT_DEVICE_LIBS
 #define __kinspect_lib2(name, f, d) \
@@ -394,8 +397,8 @@ __kinspect_math2(fdim, x > y ? x - y : 0.f, x > y ? x - y : 0.)
 __kinspect_d float __kinspect_next(float x, float y) { __kinspect_step(float, int, __builtin_copysignf) }
 __kinspect_d double __kinspect_next(double x, double y) { __kinspect_step(double, long long, __builtin_copysign) }
 __kinspect_math2(nextafter, __kinspect_next(x, y), __kinspect_next(x, y))
-__kinspect_d float powif(float x, int n) { return powf(x, (float)n); }
-__kinspect_d double powi(double x, int n) { return pow(x, (double)n); }
+__kinspect_w float powif(float x, int n) { return powf(x, (float)n); }
+__kinspect_w double powi(double x, int n) { return pow(x, (double)n); }
 
 __kinspect_d float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 __kinspect_d float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
@@ -434,6 +437,13 @@ __kinspect_d void sincos(double x, double* s, double* c) { *s = sin(x); *c = cos
 #undef isnormal
 #undef signbit
 __kinspect_isx(isnan) __kinspect_isx(isinf) __kinspect_isx(isfinite) __kinspect_isx(isnormal) __kinspect_isx(signbit)
+__kinspect_d int __isnanf(float x) { return __builtin_isnan(x); }
+__kinspect_d int __isnan(double x) { return __builtin_isnan(x); }
+__kinspect_d int __isinff(float x) { return __builtin_isinf(x); }
+__kinspect_d int __isinf(double x) { return __builtin_isinf(x); }
+__kinspect_d int __finitef(float x) { return __builtin_isfinite(x); }
+__kinspect_d int __finite(double x) { return __builtin_isfinite(x); }
+__kinspect_d int __signbitf(float x) { return __builtin_signbit(x); }
 __kinspect_d int abs(int x) { return x < 0 ? -x : x; }
 __kinspect_d long abs(long x) { return x < 0 ? -x : x; }
 __kinspect_d long long abs(long long x) { return x < 0 ? -x : x; }
@@ -503,11 +513,11 @@ __kinspect_d float rhypotf(float x, float y) { return 1.f / hypotf(x, y); }
 __kinspect_d double rhypot(double x, double y) { return 1. / hypot(x, y); }
 __kinspect_d float norm3df(float x, float y, float z) { return sqrtf(x * x + y * y + z * z); }
 __kinspect_d double norm3d(double x, double y, double z) { return sqrt(x * x + y * y + z * z); }
-__kinspect_d float rnorm3df(float x, float y, float z) { return rsqrtf(x * x + y * y + z * z); }
+__kinspect_w float rnorm3df(float x, float y, float z) { return rsqrtf(x * x + y * y + z * z); }
 __kinspect_d float norm4df(float x, float y, float z, float w) { return sqrtf(x * x + y * y + z * z + w * w); }
-__kinspect_d float fdividef(float x, float y) { return x / y; }
-__kinspect_d float saturatef(float x) { return __builtin_fminf(__builtin_fmaxf(x, 0.f), 1.f); }
-__kinspect_d float __saturatef(float x) { return saturatef(x); }
+__kinspect_w float fdividef(float x, float y) { return x / y; }
+__kinspect_w float saturatef(float x) { return __builtin_fminf(__builtin_fmaxf(x, 0.f), 1.f); }
+__kinspect_w float __saturatef(float x) { return saturatef(x); }
 
 // min and max of numbers.
 #define __kinspect_same(T) \
@@ -521,7 +531,7 @@ __kinspect_hd float max(float a, float b) { return __builtin_fmaxf(a, b); }
 __kinspect_hd double min(double a, double b) { return __builtin_fmin(a, b); }
 __kinspect_hd double max(double a, double b) { return __builtin_fmax(a, b); }
 #define __kinspect_mixed(name) \
-  template <class T, class U, typename std::enable_if<std::is_arithmetic<T>::value && std::is_arithmetic<U>::value && \
+  template <class T, class U, typename std::enable_if<__kinspect_is_num<T>::value && __kinspect_is_num<U>::value && \
     !std::is_same<T, U>::value, int>::type = 0> \
   __kinspect_hd typename std::common_type<T, U>::type name(T a, U b) { \
     using C = typename std::common_type<T, U>::type; return name((C)a, (C)b); \
@@ -533,7 +543,7 @@ __kinspect_d int umax(unsigned a, unsigned b) { return a < b ? b : a; }
 
 // Fast and explicitly rounded forms. Only rounding to nearest exists; _rd, _ru and _rz of arithmetic round to nearest too.
 __kinspect_d float __expf(float x) { return __builtin_amdgcn_exp2f(x * 1.44269504f); }
-__kinspect_d float __exp2f(float x) { return __builtin_amdgcn_exp2f(x); }
+__kinspect_w float __exp2f(float x) { return __builtin_amdgcn_exp2f(x); }
 __kinspect_d float __exp10f(float x) { return __builtin_amdgcn_exp2f(x * 3.32192809f); }
 __kinspect_d float __logf(float x) { return __builtin_amdgcn_logf(x) * 0.693147181f; }
 __kinspect_d float __log2f(float x) { return __builtin_amdgcn_logf(x); }
@@ -541,9 +551,9 @@ __kinspect_d float __log10f(float x) { return __builtin_amdgcn_logf(x) * 0.30102
 __kinspect_d float __sinf(float x) { return __builtin_amdgcn_sinf(__builtin_amdgcn_fractf(x * 0.159154943f)); }
 __kinspect_d float __cosf(float x) { return __builtin_amdgcn_cosf(__builtin_amdgcn_fractf(x * 0.159154943f)); }
 __kinspect_d float __tanf(float x) { return __sinf(x) * __builtin_amdgcn_rcpf(__cosf(x)); }
-__kinspect_d void __sincosf(float x, float* s, float* c) { *s = __sinf(x); *c = __cosf(x); }
+__kinspect_w void __sincosf(float x, float* s, float* c) { *s = __sinf(x); *c = __cosf(x); }
 __kinspect_d float __powf(float x, float y) { return __builtin_amdgcn_exp2f(y * __builtin_amdgcn_logf(x)); }
-__kinspect_d float __tanhf(float x) { return 1.f - 2.f * __builtin_amdgcn_rcpf(__expf(x + x) + 1.f); }
+__kinspect_w float __tanhf(float x) { return 1.f - 2.f * __builtin_amdgcn_rcpf(__expf(x + x) + 1.f); }
 __kinspect_d float __fdividef(float x, float y) { return x * __builtin_amdgcn_rcpf(y); }
 __kinspect_d float __frsqrt_rn(float x) { return __builtin_amdgcn_rsqf(x); }
 #define __kinspect_round(m) \

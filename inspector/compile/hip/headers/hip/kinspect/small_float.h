@@ -18,7 +18,7 @@ __kinspect_hd float __kinspect_fma(float a, float b, float c) { return __builtin
     __kinspect_m constexpr H(H##_raw r) : __x(r.x) {} \
     __kinspect_m constexpr operator R() const { return data; } \
     __kinspect_m constexpr operator float() const { return (float)data; } \
-    template <class T, typename std::enable_if<std::is_arithmetic<T>::value && !std::is_same<T, float>::value, int>::type = 0> \
+    template <class T, typename std::enable_if<__kinspect_is_num<T>::value && !std::is_same<T, float>::value, int>::type = 0> \
     __kinspect_m constexpr explicit operator T() const { return (T)(float)data; } \
     __kinspect_m operator H##_raw() const { H##_raw r; r.x = __x; return r; } \
     __kinspect_m H& operator+=(const H& b); __kinspect_m H& operator-=(const H& b); \
@@ -60,7 +60,7 @@ __kinspect_hd float __kinspect_fma(float a, float b, float c) { return __builtin
   __kinspect_hd bool __h##n##u(H a, H b) { return (float)a op (float)b || a.data != a.data || b.data != b.data; } \
   __kinspect_hd H2 __h##n##2(H2 a, H2 b) { return H2(H(a.x.data op b.x.data ? 1.f : 0.f), H(a.y.data op b.y.data ? 1.f : 0.f)); } \
   __kinspect_hd bool __hb##n##2(H2 a, H2 b) { return a.x.data op b.x.data && a.y.data op b.y.data; } \
-  __kinspect_hd unsigned __h##n##2_mask(H2 a, H2 b) { return (a.x.data op b.x.data ? 0xffffu : 0u) | (a.y.data op b.y.data ? 0xffff0000u : 0u); } \
+  __kinspect_whd unsigned __h##n##2_mask(H2 a, H2 b) { return (a.x.data op b.x.data ? 0xffffu : 0u) | (a.y.data op b.y.data ? 0xffff0000u : 0u); } \
   __kinspect_hd bool operator op(const H& a, const H& b) { return a.data op b.data; } \
   __kinspect_hd bool operator op(const H2& a, const H2& b) { return __hb##n##2(a, b); }
 #define __kinspect_small_fn(H, H2, R, name, e) \
@@ -97,24 +97,24 @@ __kinspect_hd float __kinspect_fma(float a, float b, float c) { return __builtin
   __kinspect_small_cmp(H, H2, <=, le) __kinspect_small_cmp(H, H2, >, gt) __kinspect_small_cmp(H, H2, >=, ge) \
   __kinspect_hd H __hfma(H a, H b, H c) { return H((R)__kinspect_fma((C)a.data, (C)b.data, (C)c.data)); } \
   __kinspect_hd H __hfma_sat(H a, H b, H c) { return __kinspect_sat(__hfma(a, b, c)); } \
-  __kinspect_hd H __hfma_relu(H a, H b, H c) { H r = __hfma(a, b, c); return (float)r > 0.f ? r : H(0.f); } \
+  __kinspect_whd H __hfma_relu(H a, H b, H c) { H r = __hfma(a, b, c); return (float)r > 0.f ? r : H(0.f); } \
   __kinspect_hd H2 __hfma2(H2 a, H2 b, H2 c) { \
     return H2(__builtin_convertvector(__builtin_elementwise_fma(__builtin_convertvector(a.data, CV), \
       __builtin_convertvector(b.data, CV), __builtin_convertvector(c.data, CV)), __kinspect_##H##_v)); \
   } \
   __kinspect_hd H __hneg(H a) { return -a; } \
   __kinspect_hd H2 __hneg2(H2 a) { return -a; } \
-  __kinspect_hd H __habs(H a) { a.__x &= 0x7fff; return a; } \
-  __kinspect_hd H2 __habs2(H2 a) { return H2(__habs(a.x), __habs(a.y)); } \
+  __kinspect_whd H __habs(H a) { a.__x &= 0x7fff; return a; } \
+  __kinspect_whd H2 __habs2(H2 a) { return H2(__habs(a.x), __habs(a.y)); } \
   __kinspect_hd bool __hisnan(H a) { return a.data != a.data; } \
   __kinspect_hd int __hisinf(H a) { float x = (float)a; return x == __builtin_inff() ? 1 : x == -__builtin_inff() ? -1 : 0; } \
   __kinspect_hd H2 __hisnan2(H2 a) { return H2(H(__hisnan(a.x) ? 1.f : 0.f), H(__hisnan(a.y) ? 1.f : 0.f)); } \
-  __kinspect_hd H __hmin(H a, H b) { return H((R)__builtin_fminf((float)a.data, (float)b.data)); } \
-  __kinspect_hd H __hmax(H a, H b) { return H((R)__builtin_fmaxf((float)a.data, (float)b.data)); } \
-  __kinspect_hd H __hmin_nan(H a, H b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmin(a, b); } \
-  __kinspect_hd H __hmax_nan(H a, H b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmax(a, b); } \
-  __kinspect_hd H2 __hmin2(H2 a, H2 b) { return H2(__hmin(a.x, b.x), __hmin(a.y, b.y)); } \
-  __kinspect_hd H2 __hmax2(H2 a, H2 b) { return H2(__hmax(a.x, b.x), __hmax(a.y, b.y)); } \
+  __kinspect_whd H __hmin(H a, H b) { return H((R)__builtin_fminf((float)a.data, (float)b.data)); } \
+  __kinspect_whd H __hmax(H a, H b) { return H((R)__builtin_fmaxf((float)a.data, (float)b.data)); } \
+  __kinspect_whd H __hmin_nan(H a, H b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmin(a, b); } \
+  __kinspect_whd H __hmax_nan(H a, H b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmax(a, b); } \
+  __kinspect_whd H2 __hmin2(H2 a, H2 b) { return H2(__hmin(a.x, b.x), __hmin(a.y, b.y)); } \
+  __kinspect_whd H2 __hmax2(H2 a, H2 b) { return H2(__hmax(a.x, b.x), __hmax(a.y, b.y)); } \
   __kinspect_hd float __low2float(H2 a) { return (float)a.x.data; } \
   __kinspect_hd float __high2float(H2 a) { return (float)a.y.data; } \
   __kinspect_hd H2 __lowhigh2highlow(H2 a) { return H2(a.y, a.x); } \
