@@ -33,6 +33,8 @@ FORMAT: Final = 2
 HEADERS: Final = Path(__file__).parent / "headers"
 MOST_BYTES: Final = 64 << 20
 """Of a source."""
+_CUDA: Final = frozenset((".cu", ".cuh"))
+"""Suffixes of sources that use CUDA's names without including them."""
 _CODE: Final = "kernel.s"
 _MAIN: Final = "instances.hip"
 _DEPENDENCIES: Final = "dependencies"
@@ -134,7 +136,8 @@ def _words(compiler: HipCompiler, source: Path, arch: str, flags: Sequence[str])
         words.append(f"--rocm-device-lib-path={device_libraries(compiler.rocm)}")
     else:
         words += ["-nogpuinc", "-nogpulib", "-isystem", str(HEADERS)]
-        words += ["-include", "hip/hip_runtime.h"]
+    first = "cuda_runtime.h" if source.suffix in _CUDA else "hip/hip_runtime.h"
+    words += ["-include", first]
     # Without an id of the unit, equal sources have equal code.
     return (*words, "-fuse-cuid=none", "-O3", "-g1", *flags)
 

@@ -4,7 +4,7 @@
 #include <hip/kinspect/device.h>
 
 namespace cooperative_groups {
-#define __kinspect_g __device__ inline __attribute__((always_inline))
+#define __kinspect_g __device__ inline __attribute__((always_inline, nodebug))
 namespace __kinspect_cg {
 __kinspect_d unsigned rank() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
 __kinspect_d unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }

@@ -47,13 +47,13 @@
 #define __launch_bounds__(...) \
   __kinspect_pick(__VA_ARGS__, __kinspect_bounds3, __kinspect_bounds2, __kinspect_bounds1, )(__VA_ARGS__)
 
-#define __kinspect_d static __device__ inline __attribute__((always_inline))
+#define __kinspect_d static __device__ inline __attribute__((always_inline, nodebug))
 // For names that HIP itself lacks: code that defines them is preferred to a template.
 #define __kinspect_w template <class = void> __kinspect_d
-#define __kinspect_hd static __host__ __device__ inline __attribute__((always_inline))
+#define __kinspect_hd static __host__ __device__ inline __attribute__((always_inline, nodebug))
 #define __kinspect_whd template <class = void> __kinspect_hd
-#define __kinspect_chd static __host__ __device__ constexpr inline __attribute__((always_inline))
-#define __kinspect_m __host__ __device__ inline __attribute__((always_inline))
+#define __kinspect_chd static __host__ __device__ constexpr inline __attribute__((always_inline, nodebug))
+#define __kinspect_m __host__ __device__ inline __attribute__((always_inline, nodebug))
 // Not std::is_arithmetic: libraries specialise it for types that these overloads would already have asked it about.
 template <class T> struct __kinspect_is_int { static constexpr bool value = __is_integral(T); };
 template <class T> struct __kinspect_is_float { static constexpr bool value = __is_floating_point(T); };

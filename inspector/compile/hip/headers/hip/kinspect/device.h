@@ -13,11 +13,11 @@
     __declspec(property(get = get_x)) unsigned x; \
     __declspec(property(get = get_y)) unsigned y; \
     __declspec(property(get = get_z)) unsigned z; \
-    __device__ inline __attribute__((always_inline)) unsigned get_x() const { return X; } \
-    __device__ inline __attribute__((always_inline)) unsigned get_y() const { return Y; } \
-    __device__ inline __attribute__((always_inline)) unsigned get_z() const { return Z; } \
-    __device__ inline __attribute__((always_inline)) operator dim3() const { return dim3(X, Y, Z); } \
-    __device__ inline __attribute__((always_inline)) operator uint3() const { return uint3(X, Y, Z); } \
+    __device__ inline __attribute__((always_inline, nodebug)) unsigned get_x() const { return X; } \
+    __device__ inline __attribute__((always_inline, nodebug)) unsigned get_y() const { return Y; } \
+    __device__ inline __attribute__((always_inline, nodebug)) unsigned get_z() const { return Z; } \
+    __device__ inline __attribute__((always_inline, nodebug)) operator dim3() const { return dim3(X, Y, Z); } \
+    __device__ inline __attribute__((always_inline, nodebug)) operator uint3() const { return uint3(X, Y, Z); } \
   }; \
   static constexpr __device__ __kinspect_##name name{};
 __kinspect_coordinate(threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z())

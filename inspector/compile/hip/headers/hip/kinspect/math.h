@@ -473,8 +473,10 @@ using ::isnan; using ::isinf; using ::isfinite; using ::isnormal; using ::signbi
 }
 
 // Placement new, printf and assert in device code: the first works, the others say nothing.
-__device__ inline __attribute__((always_inline)) void* operator new(size_t, void* p) noexcept { return p; }
-__device__ inline __attribute__((always_inline)) void* operator new[](size_t, void* p) noexcept { return p; }
+__device__ inline __attribute__((always_inline, nodebug)) void* operator new(size_t, void* p) noexcept { return p; }
+__device__ inline __attribute__((always_inline, nodebug)) void* operator new[](size_t, void* p) noexcept { return p; }
+__device__ inline __attribute__((always_inline, nodebug)) void operator delete(void*, void*) noexcept {}
+__device__ inline __attribute__((always_inline, nodebug)) void operator delete[](void*, void*) noexcept {}
 template <class... A> __kinspect_d int printf(const char*, A...) { return 0; }
 namespace std { using ::printf; }
 extern "C" __device__ inline __attribute__((always_inline, noreturn)) void __assert_fail(const char*, const char*, unsigned, const char*) { __builtin_trap(); }
