@@ -208,6 +208,33 @@ def test_lanes_that_stay_in_a_line_for_some_iterations_bring_every_line_once(
     assert now.us == pytest.approx(whole.us, rel=0.1)
 
 
+@pytest.mark.parametrize(("size", "least", "most"), [(1 << 20, 0.9, 1.1), (16 << 20, 1.0, 9.0)])
+def test_what_the_l2_holds_is_read_into_each_once(size: int, least: float, most: float) -> None:
+    """Scattered loads of a table: an XCD's workgroups touch up to 155,648 lines in all."""
+    workgroups, lanes = 304 * 64, 64
+    table = STRIDED[: STRIDED.index(".Lloop")] + STRIDED[STRIDED.index("  global_load") :]
+    table = re.sub(r"  s_(sub|cmp|cbranch)[^\n]*\n", "", table)
+    table = table.replace("v_lshlrev_b32 v1, 2, v0", "s_lshl_b32 s8, s2, 6")
+    table = table.replace("s_lshl_b32 s7, s2, 16", "v_add_u32 v1, s8, v0")
+    table = table.replace("v_add_u32 v1, s7, v1", "v_mul_lo_u32 v1, v1, 0x9e3779b1", 1)
+    bits = 32 - (size.bit_length() - 1)
+    table = table.replace(
+        "v_mov_b32 v3, 0", f"v_lshrrev_b32 v1, {bits}, v1\n  v_and_b32 v1, -4, v1"
+    )
+    table = re.sub(r"  (v_add_u32 v1, 0x400|global_store)[^\n]*\n", "", table)
+    launch = launched(table, f"f32[{size // 4}]=zeros, i32 1", (workgroups, 1, 1), lanes)
+    timing = timing_of(*launch, resident=8)
+    ((site, share),) = (
+        (site, share)
+        for site, share in timing.sharing.fresh.items()
+        if timing.function.instructions[site].cls == "global_load"
+    )
+    lines = [len(a.lines) for ws in timing.workgroups for w in ws for a in w.accesses.values()]
+    touched = sum(lines) / len(timing.workgroups) * workgroups / 8 * 128
+    assert least <= touched * share / size <= most
+    assert timing.sharing.beyond_l3[site] * share * touched * 8 == pytest.approx(size, rel=0.01)
+
+
 def test_a_stated_clock_is_the_clock() -> None:
     """The power limit slows a clock that nobody stated, and no other."""
     timing = timing_of(*gemm(), resident=1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -179,15 +180,10 @@ def traced(
     workgroups, part = _affordable(whole, resident)
     scratch, scratch_beyond = _scratch_missed(emulator, machine, device, placement, launch)
     fresh, stored = done.shares.fresh | scratch, done.shares.stored | scratch
-    beyond = scratch_beyond | _beyond_l3(
-        costs,
-        fresh,
-        whole[: len(workgroups)],
-        done.periods,
-        math.prod(launch.grid),
-        buffers,
-        line,
-    )
+    reads = _reads(costs, fresh, whole[: len(workgroups)], done.periods, buffers, line)
+    grid = math.prod(launch.grid)
+    fresh |= _missed_in_l2(reads, fresh, grid / len(workgroups) / device.xcds, machine.l2_bytes)
+    beyond = scratch_beyond | _beyond_l3(reads, fresh, grid / len(workgroups))
     # What several stores write of a line goes to memory once.
     sharing = Sharing(fresh, beyond, stored)
     return Timing(
@@ -347,22 +343,33 @@ def _all_rounds(cu: CuTime, placement: Placement, simulated: int) -> float:
     return cu.cycles + slope * (placement.busiest - simulated)
 
 
-def _beyond_l3(
+class _Read(NamedTuple):
+    """A load's part of what the simulated workgroups read of a buffer.
+
+    Args:
+        site: index of the instruction.
+        buffer: number of the buffer; -1 for none of them.
+        size: bytes of the buffer.
+        first: bytes of the lines that no earlier access of the workgroup touches, all iterations.
+    """
+
+    site: int
+    buffer: int
+    size: int
+    first: float
+
+
+def _reads(
     costs: Costs,
     fresh: Mapping[int, float],
     workgroups: Sequence[Sequence[WaveTrace]],
     periods: Mapping[str, int],
-    grid: int,
     buffers: Sequence[Buffer],
     line: int,
-) -> dict[int, float]:
-    """By instruction, the share of its misses in L2 that go to memory: each byte goes there once.
-
-    What several XCDs read is read from memory by the first and from the L3 by the others.
-    """
+) -> list[_Read]:
+    """What each load reads of each buffer."""
     starts = sorted((buffer.address, buffer.size) for buffer in buffers)
-    missed: dict[int, float] = {}
-    sites: dict[int, set[int]] = {}
+    first: defaultdict[tuple[int, int], float] = defaultdict(float)
     for waves in workgroups:
         seen: set[int] = set()
         for wave in waves:
@@ -379,16 +386,72 @@ def _beyond_l3(
                 )
                 known = len(seen)
                 seen.update(access.lines)
-                lines = (len(seen) - known) * fresh.get(site, 1.0)
-                missed[buffer] = missed.get(buffer, 0.0) + lines * line * stands_for[position]
-                sites.setdefault(buffer, set()).add(site)
-    scale = grid / len(workgroups)
-    return {
-        site: min(1.0, starts[buffer][1] / (missed[buffer] * scale))
-        for buffer, members in sites.items()
-        if buffer >= 0 and missed[buffer]
-        for site in members
+                first[site, buffer] += (len(seen) - known) * line * stands_for[position]
+    return [
+        _Read(site, buffer, starts[buffer][1] if buffer >= 0 else 0, amount)
+        for (site, buffer), amount in first.items()
+    ]
+
+
+def _missed_in_l2(
+    reads: Sequence[_Read], fresh: Mapping[int, float], scale: float, l2_bytes: int | None
+) -> dict[int, float]:
+    """By instruction, the share of lines that miss the L2, where a buffer is read again and again.
+
+    The workgroups that were executed are the first of many: what they are the first to touch is
+    there for those that follow, as far as the L2 holds it. A cache that holds a part of a buffer
+    misses the rest of what is read again. Buffers that are read again share it by their size.
+
+    Args:
+        reads: of the simulated workgroups.
+        fresh: by instruction, the share of lines that nobody of those executed had touched before.
+        scale: workgroups of an XCD for each that was simulated.
+        l2_bytes: of an XCD; None where that is not known.
+    """
+    missed = _by_buffer(reads, fresh, scale)
+    sizes = {read.buffer: read.size for read in reads if read.buffer >= 0}
+    again = {buffer for buffer, size in sizes.items() if missed[buffer] > size}
+    whole = sum(sizes[buffer] for buffer in again)
+    held = min(1.0, (l2_bytes or 0) / whole) if whole else 0.0
+    share = {
+        buffer: (sizes[buffer] + (missed[buffer] - sizes[buffer]) * (1 - held)) / missed[buffer]
+        for buffer in again
     }
+    return {
+        read.site: fresh.get(read.site, 1.0) * share[read.buffer]
+        for read in reads
+        if read.buffer in again
+    }
+
+
+def _beyond_l3(
+    reads: Sequence[_Read], fresh: Mapping[int, float], scale: float
+) -> dict[int, float]:
+    """By instruction, the share of its misses in L2 that go to memory: each byte goes there once.
+
+    What several XCDs read is read from memory by the first and from the L3 by the others.
+
+    Args:
+        reads: of the simulated workgroups.
+        fresh: by instruction, the share of lines that miss the L2.
+        scale: workgroups of the grid for each that was simulated.
+    """
+    missed = _by_buffer(reads, fresh, scale)
+    return {
+        read.site: min(1.0, read.size / missed[read.buffer])
+        for read in reads
+        if read.buffer >= 0 and missed[read.buffer]
+    }
+
+
+def _by_buffer(
+    reads: Sequence[_Read], fresh: Mapping[int, float], scale: float
+) -> dict[int, float]:
+    """Bytes of each buffer that come from beyond the L2."""
+    missed: defaultdict[int, float] = defaultdict(float)
+    for read in reads:
+        missed[read.buffer] += read.first * fresh.get(read.site, 1.0) * scale
+    return missed
 
 
 def _stands_for(wave: WaveTrace, periods: Mapping[str, int]) -> list[float]:
