@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -26,9 +26,11 @@ from ..machines.loader import load as load_machine
 from ..model import KernelReport, Variant
 from . import analysis
 from .context import Context
-from .emulated_code import CodeLaunch
 from .inputs import read_text
 from .jobs import CompileOutcome, Job, Request, patterns_of
+
+if TYPE_CHECKING:
+    from .emulated_code import CodeLaunch
 
 
 def options_of(request: Request) -> HipOptions:
