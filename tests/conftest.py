@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from kinspect.inspector.base import limits
-from shared_guests import SharedGuests
+from shared_guests import SharedGuests, made_for_session
 
 ROOT = Path(__file__).parent.parent
 
@@ -96,11 +96,10 @@ def _signals_as_in_the_foreground() -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def guests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedGuests]:
-    shared = SharedGuests(tmp_path_factory.mktemp("site"))
-    yield shared
-    shared.end()
+    with made_for_session(tmp_path_factory.mktemp("site")) as shared:
+        yield shared
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,35 @@ from torch_beforehand import site_with_torch
 
 MOST_IDLE = 3
 """Of guests that wait for the next run: one captures, two compile. Others are ended."""
-OF_ONE_TEST = ("PYTEST_CURRENT_TEST",)
-"""Variables in which the environments of two tests may differ and still share a guest."""
+OF_ONE_TEST = (
+    "PYTEST_CURRENT_TEST",
+    "KINSPECT_CACHE_DIR",
+    "KINSPECT_DATA_DIR",
+    "KINSPECT_STATE_DIR",
+)
+"""Variables in which the environments of two tests may differ and still share a guest: it reads
+none of them."""
+
+
+_of_session: SharedGuests | None = None
+
+
+def of_session() -> SharedGuests:
+    """The guests that the tests of this process share."""
+    assert _of_session is not None, "conftest.py makes them"
+    return _of_session
+
+
+@contextmanager
+def made_for_session(folder: Path) -> Iterator[SharedGuests]:
+    """Makes what `of_session` returns, and ends all of them."""
+    global _of_session
+    _of_session = guests = SharedGuests(folder)
+    try:
+        yield guests
+    finally:
+        _of_session = None
+        guests.end()
 
 
 class SharedWorker(Worker):

@@ -19,7 +19,8 @@ from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import json_brief, json_write, saved, schema
 from msgspec.structs import replace
 
-pytestmark = pytest.mark.xdist_group("report_brief")  # what it compiles is made once
+# what it compiles is made once
+pytestmark = [pytest.mark.xdist_group("report_brief"), pytest.mark.usefixtures("shared_guests")]
 
 HERE = Path(__file__).parent
 SMALL = HERE / "data" / "small_gfx942.s"
