@@ -32,6 +32,11 @@ OF_ONE_TEST = (
 none of them."""
 
 
+def lasting(environment: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """What of an environment decides whether a process can serve another test."""
+    return frozenset((k, v) for k, v in environment.items() if k not in OF_ONE_TEST)
+
+
 _of_session: SharedGuests | None = None
 
 
@@ -103,8 +108,7 @@ class SharedGuests:
 
     def key(self, python: str, environment: Mapping[str, str]) -> tuple[str, object]:
         """What two runs must have in common to share a guest."""
-        lasting = {k: v for k, v in environment.items() if k not in OF_ONE_TEST}
-        return python, frozenset(lasting.items())
+        return python, lasting(environment)
 
     def lend(
         self, python: str = sys.executable, environment: Mapping[str, str] | None = None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import in_process
 import pytest
 
 pytest.importorskip("triton")
@@ -102,28 +102,16 @@ check(type(net).__name__ == "OptimizedModule")
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, str, Path]:
+def report(
+    tmp_path_factory: pytest.TempPathFactory, shared_guests: None
+) -> tuple[Report, str, Path]:
     """The report on the script, what was said on stderr, and the script."""
     path = tmp_path_factory.mktemp("compiled") / "script.py"
     path.write_text(SCRIPT)
-    command = [
-        "analyze",
-        str(path),
-        "--format",
-        "json",
-        "--details",
-        "--no-passes",
-        "--no-time",
-        "--max-configs",
-        "1",
-        "--capture-limit",
-        "600",  # Inductor takes minutes where other tests take the cores
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "kinspect.inspector.cli", *command],
-        capture_output=True,
-        text=True,
-        timeout=900,
+    # Inductor takes minutes where other tests take the cores.
+    done = in_process.kinspect(
+        *("analyze", path, "--format", "json", "--details", "--no-passes", "--no-time"),
+        *("--max-configs", "1", "--capture-limit", "600"),
         cwd=path.parent,
     )
     assert done.returncode == 0, done.stderr
