@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.bench import checking
 from kinspect.inspector.compile import pool
 from kinspect.inspector.compile.worker import Worker
 from torch_beforehand import site_with_torch
@@ -147,5 +148,6 @@ class SharedGuests:
     def lent(self) -> Iterator[None]:
         """Runs of this process that begin meanwhile have these guests."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pool, "Worker", self.lend)
+            for module in (pool, checking):
+                patch.setattr(module, "Worker", self.lend)
             yield

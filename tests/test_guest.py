@@ -681,7 +681,7 @@ def test_hints_go_by_what_is_called_not_by_names_of_variables(said: str, hint: s
 
 
 def test_stated_types_need_none_of_what_the_file_imports(
-    tool: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+    tool_in_process: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
     (tmp_path / "k.py").write_text(
         "import not_there\nfrom nor_this import something\nimport triton\n"
@@ -689,13 +689,15 @@ def test_stated_types_need_none_of_what_the_file_imports(
         "    tl.store(x + tl.arange(0, N), 1)\n"
     )
     stated = ("--signature", "*fp32", "-D", "N=64")
-    done = tool("analyze", "k.py::fill", *stated, "--no-passes")
+    done = tool_in_process("analyze", "k.py::fill", *stated, "--no-passes")
     assert done.returncode == 0, done.stderr
     assert "not_there, nor_this are not installed" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["torch", "numpy", "triton"])
-def test_what_the_guest_stands_on_is_asked_for_not_stood_in_for(name: str, tmp_path: Path) -> None:
+def test_what_the_guest_stands_on_is_asked_for_not_stood_in_for(
+    name: str, tmp_path: Path, shared_guests: None
+) -> None:
     """Without it nothing can be captured: a stand-in failed with "torch cannot be stubbed"."""
     script = tmp_path / "k.py"
     script.write_text(f'raise ModuleNotFoundError("No module named {name}", name="{name}")\n')
