@@ -71,6 +71,7 @@ while True:
             os._exit(0)
     for descriptor in descriptors:
         os.close(descriptor)
+os._exit(0)
 """
 
 

@@ -248,7 +248,7 @@ def test_max_autotune_shows_several_of_what_it_would_time(tool: Tool, tmp_path: 
 
 
 def test_a_torch_that_is_made_otherwise_is_said_and_runs_eagerly(
-    tool: Tool, tmp_path: Path
+    tool_in_process: Tool, tmp_path: Path
 ) -> None:
     (tmp_path / "other.py").write_text(
         "import torch\n"
@@ -256,7 +256,7 @@ def test_a_torch_that_is_made_otherwise_is_said_and_runs_eagerly(
         "f = torch.compile(lambda x: x + 1)\n"
         "if f(torch.zeros(2, device='cuda')).tolist() != [1, 1]: raise RuntimeError\n"
     )
-    done = tool("analyze", "other.py")
+    done = tool_in_process("analyze", "other.py")
     assert done.returncode == 2
     assert "is made otherwise than 2.13" in done.stderr
 

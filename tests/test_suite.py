@@ -79,7 +79,7 @@ def test_every_kernel_is_reported_for_every_target(
     assert not suite.errors
     seen = {(Path(k.id.partition("::")[0]).stem, k.arch) for k in suite.kernels}
     assert seen == {(file, arch) for file in files for arch in archs}
-    assert len(suite.kernels) >= 60
+    assert len(suite.kernels) >= 15 * len(archs)
     assert len({k.id for k in suite.kernels}) == len(suite.kernels)
 
 
@@ -246,7 +246,9 @@ def test_layouts_put_lanes_where_the_code_s_addresses_do(suite: Report) -> None:
         assert counts[cls, "agree"] > 20, counts
 
 
-def test_accumulators_take_the_registers_of_their_layout(suite: Report) -> None:
+def test_accumulators_take_the_registers_of_their_layout(
+    suite: Report, archs: tuple[str, ...]
+) -> None:
     """Named by the code at the fullest instruction, counted by the layout of the dot's result."""
     compared = exact = 0
     for kernel in suite.kernels:
@@ -268,7 +270,7 @@ def test_accumulators_take_the_registers_of_their_layout(suite: Report) -> None:
                 exact += total in registers[value.type]
                 # Of a result that is being used up, or made, a part is live.
                 assert total <= max(registers[value.type]), (label(kernel), value)
-    assert compared >= 60
+    assert compared >= 15 * len(archs)
     assert exact >= 0.9 * compared, (exact, compared)
 
 
