@@ -47,9 +47,8 @@ def files(request: pytest.FixtureRequest) -> tuple[str, ...]:
 
 @pytest.fixture(scope="session")
 def archs(files: tuple[str, ...]) -> tuple[str, ...]:
-    """Without gfx90a and gfx1100 in every run: gfx942 and gfx1201 stand for them."""
-    left_out = ("gfx90a", "gfx1100") if files == EVERY_TIME else ()
-    return tuple(arch for arch in ARCHS if arch not in left_out)
+    """Without gfx1100 in every run: of the RDNA targets gfx1201 stands for it."""
+    return tuple(arch for arch in ARCHS if files != EVERY_TIME or arch != "gfx1100")
 
 
 @pytest.fixture(scope="session")
@@ -79,7 +78,7 @@ def test_every_kernel_is_reported_for_every_target(
     assert not suite.errors
     seen = {(Path(k.id.partition("::")[0]).stem, k.arch) for k in suite.kernels}
     assert seen == {(file, arch) for file in files for arch in archs}
-    assert len(suite.kernels) >= 15 * len(archs)
+    assert len(suite.kernels) >= 60
     assert len({k.id for k in suite.kernels}) == len(suite.kernels)
 
 
@@ -246,9 +245,7 @@ def test_layouts_put_lanes_where_the_code_s_addresses_do(suite: Report) -> None:
         assert counts[cls, "agree"] > 20, counts
 
 
-def test_accumulators_take_the_registers_of_their_layout(
-    suite: Report, archs: tuple[str, ...]
-) -> None:
+def test_accumulators_take_the_registers_of_their_layout(suite: Report) -> None:
     """Named by the code at the fullest instruction, counted by the layout of the dot's result."""
     compared = exact = 0
     for kernel in suite.kernels:
@@ -270,7 +267,7 @@ def test_accumulators_take_the_registers_of_their_layout(
                 exact += total in registers[value.type]
                 # Of a result that is being used up, or made, a part is live.
                 assert total <= max(registers[value.type]), (label(kernel), value)
-    assert compared >= 15 * len(archs)
+    assert compared >= 60
     assert exact >= 0.9 * compared, (exact, compared)
 
 
