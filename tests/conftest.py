@@ -9,11 +9,15 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from kinspect.inspector.base import limits
-from shared_guests import SharedGuests
+from shared_guests import SharedGuests, made_for_session
+
+if TYPE_CHECKING:
+    from emulating_forks import EmulatingForks
 
 ROOT = Path(__file__).parent.parent
 
@@ -96,11 +100,10 @@ def _signals_as_in_the_foreground() -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def guests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedGuests]:
-    shared = SharedGuests(tmp_path_factory.mktemp("site"))
-    yield shared
-    shared.end()
+    with made_for_session(tmp_path_factory.mktemp("site")) as shared:
+        yield shared
 
 
 @pytest.fixture(scope="module")
@@ -147,5 +150,34 @@ def tool_in_process(tmp_path: Path, shared_guests: None) -> Callable[..., object
         *args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
     ) -> object:
         return in_process.kinspect(*args, cwd=cwd or tmp_path, env=env)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def forks_of_session() -> Iterator[EmulatingForks]:
+    from emulating_forks import EmulatingForks
+
+    forks = EmulatingForks()
+    yield forks
+    forks.end()
+
+
+@pytest.fixture
+def emulating_forks(forks_of_session: EmulatingForks) -> Iterator[None]:
+    """Scripts that a test emulates, in this process, are forks of one that has PyTorch."""
+    with forks_of_session.lent():
+        yield
+
+
+@pytest.fixture
+def emulating_tool(tmp_path: Path, emulating_forks: None) -> Callable[..., object]:
+    """As `tool`, without a process of its own, for `kinspect emulate SCRIPT`."""
+    import emulating_forks as forks
+
+    def run(
+        *args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None
+    ) -> object:
+        return forks.kinspect(*args, cwd=cwd or tmp_path, env=env)
 
     return run

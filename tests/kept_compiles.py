@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import shared_guests
 from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
@@ -38,8 +39,8 @@ def folder() -> Path | None:
 
 
 def collect_kept(request: Request) -> Report:
-    """As `collect`, with compiles of earlier runs."""
-    with pytest.MonkeyPatch.context() as patch:
+    """As `collect`, with compiles of earlier runs, and guests that those before it started."""
+    with pytest.MonkeyPatch.context() as patch, shared_guests.of_session().lent():
         if (kept := folder()) is not None:
             patch.setenv("KINSPECT_CACHE_DIR", str(kept))
         return collect(request)

@@ -16,14 +16,47 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kinspect.inspector.bench import checking
 from kinspect.inspector.compile import pool
 from kinspect.inspector.compile.worker import Worker
 from torch_beforehand import site_with_torch
 
 MOST_IDLE = 3
 """Of guests that wait for the next run: one captures, two compile. Others are ended."""
-OF_ONE_TEST = ("PYTEST_CURRENT_TEST",)
-"""Variables in which the environments of two tests may differ and still share a guest."""
+OF_ONE_TEST = (
+    "PYTEST_CURRENT_TEST",
+    "KINSPECT_CACHE_DIR",
+    "KINSPECT_DATA_DIR",
+    "KINSPECT_STATE_DIR",
+)
+"""Variables in which the environments of two tests may differ and still share a guest: it reads
+none of them."""
+
+
+def lasting(environment: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """What of an environment decides whether a process can serve another test."""
+    return frozenset((k, v) for k, v in environment.items() if k not in OF_ONE_TEST)
+
+
+_of_session: SharedGuests | None = None
+
+
+def of_session() -> SharedGuests:
+    """The guests that the tests of this process share."""
+    assert _of_session is not None, "conftest.py makes them"
+    return _of_session
+
+
+@contextmanager
+def made_for_session(folder: Path) -> Iterator[SharedGuests]:
+    """Makes what `of_session` returns, and ends all of them."""
+    global _of_session
+    _of_session = guests = SharedGuests(folder)
+    try:
+        yield guests
+    finally:
+        _of_session = None
+        guests.end()
 
 
 class SharedWorker(Worker):
@@ -76,8 +109,7 @@ class SharedGuests:
 
     def key(self, python: str, environment: Mapping[str, str]) -> tuple[str, object]:
         """What two runs must have in common to share a guest."""
-        lasting = {k: v for k, v in environment.items() if k not in OF_ONE_TEST}
-        return python, frozenset(lasting.items())
+        return python, lasting(environment)
 
     def lend(
         self, python: str = sys.executable, environment: Mapping[str, str] | None = None
@@ -116,5 +148,6 @@ class SharedGuests:
     def lent(self) -> Iterator[None]:
         """Runs of this process that begin meanwhile have these guests."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pool, "Worker", self.lend)
+            for module in (pool, checking):
+                patch.setattr(module, "Worker", self.lend)
             yield

@@ -23,7 +23,8 @@ from kinspect.inspector.ttgir.axes.tiles import needed_values, tile_of
 from kinspect.inspector.ttgir.axes.widths import Layouts, limits_of
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
-pytestmark = pytest.mark.xdist_group("accesses")  # `run` and `products` are compiled once
+# `run` and `products` are compiled once
+pytestmark = [pytest.mark.xdist_group("accesses"), pytest.mark.usefixtures("shared_guests")]
 
 ROOT = Path(__file__).parent.parent
 FILE = ROOT / "tests" / "data" / "access_kernels.py"

@@ -74,7 +74,9 @@ ragged_kernel[(4,)](x, lengths, out, 2.5, BLOCK=128)
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> tuple[KernelReport, ...]:
+def reports(
+    tmp_path_factory: pytest.TempPathFactory, shared_guests: None
+) -> tuple[KernelReport, ...]:
     pytest.importorskip("torch")
     pytest.importorskip("triton")
     script = tmp_path_factory.mktemp("emulated") / "script.py"

@@ -98,7 +98,9 @@ def documented() -> list[str]:
 
 
 @pytest.mark.parametrize("name", documented())
-def test_examples_in_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_in_docstrings(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, emulating_forks: None
+) -> None:
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     monkeypatch.chdir(tmp_path)
     module = importlib.import_module(f"kinspect.{name}")

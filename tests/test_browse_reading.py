@@ -127,7 +127,7 @@ def test_macros_stand_where_they_are_used() -> None:
 
 
 @pytest.fixture(scope="module")
-def compiled() -> dict[str, KernelReport]:
+def compiled(shared_guests: None) -> dict[str, KernelReport]:
     pytest.importorskip("triton")
     found = collect(Request((str(DATA / "access_kernels.py"),), ("gfx942",), passes=False, jobs=2))
     return {one.name: one for one in found.kernels}

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import in_process
 import pytest
 
 pytest.importorskip("torch")
@@ -134,18 +135,18 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def checked(kernel: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Any, str]:
-    """Status, JSON and stderr of a check of every mode."""
-    import subprocess
-    import sys
+@pytest.fixture
+def tool(tool_in_process: Tool) -> Tool:
+    return tool_in_process
 
-    done = subprocess.run(
-        [sys.executable, "-m", "kinspect.inspector.cli", "check", str(kernel),
-         "--format", "json", "--time-limit", "10"],
-        capture_output=True, text=True, timeout=280, check=False,
-        cwd=tmp_path_factory.mktemp("cwd"),
-    )  # fmt: skip
+
+@pytest.fixture(scope="module")
+def checked(
+    kernel: Path, tmp_path_factory: pytest.TempPathFactory, shared_guests: None
+) -> tuple[int, Any, str]:
+    """Status, JSON and stderr of a check of every mode."""
+    words = ("check", kernel, "--format", "json", "--time-limit", "5")
+    done = in_process.kinspect(*words, cwd=tmp_path_factory.mktemp("cwd"))
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout), done.stderr
 
@@ -199,7 +200,7 @@ def test_an_exception_is_an_error_with_its_traceback(checked: tuple[int, Any, st
 def test_a_crash_costs_its_case_alone(checked: tuple[int, Any, str]) -> None:
     assert case(checked, "dies")["status"] == "crashed"
     assert "SIGABRT" in case(checked, "dies")["message"]
-    assert case(checked, "hangs")["message"] == "it took longer than 10 s (--time-limit)"
+    assert case(checked, "hangs")["message"] == "it took longer than 5 s (--time-limit)"
     status, result, stderr = checked
     assert status == 2
     assert [c["name"] for c in result["kernels"][0]["cases"]] == list(MODES)

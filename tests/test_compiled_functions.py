@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import in_process
 import pytest
 
 pytest.importorskip("triton")
@@ -102,28 +102,16 @@ check(type(net).__name__ == "OptimizedModule")
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Report, str, Path]:
+def report(
+    tmp_path_factory: pytest.TempPathFactory, shared_guests: None
+) -> tuple[Report, str, Path]:
     """The report on the script, what was said on stderr, and the script."""
     path = tmp_path_factory.mktemp("compiled") / "script.py"
     path.write_text(SCRIPT)
-    command = [
-        "analyze",
-        str(path),
-        "--format",
-        "json",
-        "--details",
-        "--no-passes",
-        "--no-time",
-        "--max-configs",
-        "1",
-        "--capture-limit",
-        "600",  # Inductor takes minutes where other tests take the cores
-    ]
-    done = subprocess.run(
-        [sys.executable, "-m", "kinspect.inspector.cli", *command],
-        capture_output=True,
-        text=True,
-        timeout=900,
+    # Inductor takes minutes where other tests take the cores.
+    done = in_process.kinspect(
+        *("analyze", path, "--format", "json", "--details", "--no-passes", "--no-time"),
+        *("--max-configs", "1", "--capture-limit", "600"),
         cwd=path.parent,
     )
     assert done.returncode == 0, done.stderr
@@ -260,7 +248,7 @@ def test_max_autotune_shows_several_of_what_it_would_time(tool: Tool, tmp_path: 
 
 
 def test_a_torch_that_is_made_otherwise_is_said_and_runs_eagerly(
-    tool: Tool, tmp_path: Path
+    tool_in_process: Tool, tmp_path: Path
 ) -> None:
     (tmp_path / "other.py").write_text(
         "import torch\n"
@@ -268,7 +256,7 @@ def test_a_torch_that_is_made_otherwise_is_said_and_runs_eagerly(
         "f = torch.compile(lambda x: x + 1)\n"
         "if f(torch.zeros(2, device='cuda')).tolist() != [1, 1]: raise RuntimeError\n"
     )
-    done = tool("analyze", "other.py")
+    done = tool_in_process("analyze", "other.py")
     assert done.returncode == 2
     assert "is made otherwise than 2.13" in done.stderr
 

@@ -33,6 +33,7 @@ from kinspect.inspector.report import saved
 from msgspec.structs import replace
 
 pytest.importorskip("triton")
+pytestmark = pytest.mark.usefixtures("shared_guests")
 KERNELS = Path(__file__).parent / "data" / "guest_kernels.py"
 
 Diff = Callable[..., tuple[int, dict[str, Any], str]]

@@ -19,6 +19,12 @@ pytest.importorskip("triton")
 
 Tool = Callable[..., Any]
 
+
+@pytest.fixture
+def tool(emulating_tool: Tool) -> Tool:
+    return emulating_tool
+
+
 SCRIPT = """
 import sys
 
@@ -400,7 +406,7 @@ def test_a_copy_of_a_script_is_told_by_its_own_name(tool: Tool, tmp_path: Path) 
     ],
 )
 def test_whether_a_script_passed_is_said_first(
-    tmp_path: Path, how: str, status: int, verdict: str
+    tmp_path: Path, emulating_forks: None, how: str, status: int, verdict: str
 ) -> None:
     """In Python, and with it in the agent format; of wrong results no emulator has findings."""
     (tmp_path / "s.py").write_text(NEGATED)

@@ -84,13 +84,13 @@ def test_code_that_takes_too_long_to_read_is_refused(
     assert done.returncode == 2
 
 
-def test_a_script_is_told_so_too(tmp_path: Path, tool_in_process: Callable[..., Any]) -> None:
+def test_a_script_is_told_so_too(tmp_path: Path, emulating_tool: Callable[..., Any]) -> None:
     pytest.importorskip("triton")
     (tmp_path / "script.py").write_text(
         "import torch, triton, triton.language as tl\n"
         "@triton.jit\ndef k(x):\n    tl.store(x, 1.0)\n"
         "k[(2**31 - 1, 65535)](torch.zeros(4, device='cuda'))\n"
     )
-    done = tool_in_process("emulate", "script.py", cwd=tmp_path)
+    done = emulating_tool("emulate", "script.py")
     assert "a dimension has at most" in done.stdout
     assert done.returncode == 1

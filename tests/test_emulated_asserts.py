@@ -16,6 +16,12 @@ pytest.importorskip("numpy")
 
 Tool = Callable[..., Any]
 
+
+@pytest.fixture
+def tool(emulating_tool: Tool) -> Tool:
+    return emulating_tool
+
+
 KERNEL = """
 import unittest
 

@@ -15,6 +15,12 @@ pytest.importorskip("triton")
 
 Tool = Callable[..., Any]
 
+
+@pytest.fixture
+def tool(emulating_tool: Tool) -> Tool:
+    return emulating_tool
+
+
 KERNEL = """
 import triton
 import triton.language as tl

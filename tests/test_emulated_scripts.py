@@ -27,6 +27,12 @@ from kinspect.inspector.isa.dataflow.operands import decode
 
 Tool = Callable[..., Any]
 
+
+@pytest.fixture
+def tool(emulating_tool: Tool) -> Tool:
+    return emulating_tool
+
+
 SCRIPT = """
 import math
 

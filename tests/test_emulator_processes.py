@@ -171,11 +171,13 @@ print(out.tolist())
 """
 
 
-def test_a_race_of_a_script_is_told(tmp_path: Path, tool: Callable[..., Any]) -> None:
+def test_a_race_of_a_script_is_told(tmp_path: Path, emulating_tool: Callable[..., Any]) -> None:
     """The launch that failed leaves nothing: memory is as one process makes it."""
     pytest.importorskip("triton")
     (tmp_path / "script.py").write_text(SCRIPT)
-    done = tool("emulate", "script.py", "--arch", "gfx942", "--format", "json", "-o", "p.json")
+    done = emulating_tool(
+        "emulate", "script.py", "--arch", "gfx942", "--format", "json", "-o", "p.json"
+    )
     assert "[1032, 7, 7, 7]" in done.stdout
     (kernel,) = json.loads((tmp_path / "p.json").read_text())["kernels"]
     assert [finding["kind"] for finding in kernel["findings"]] == ["global_race"]

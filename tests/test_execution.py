@@ -596,7 +596,7 @@ GREEDY = {
 def test_kernels_that_take_too_much_end_alone(
     tmp_path: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KINSPECT_READ_SECONDS", "12")
+    monkeypatch.setenv("KINSPECT_READ_SECONDS", "6")
     attacks = {name: Attack(body) for name, body in GREEDY.items()}
     attacks = {"honest": Attack(HONEST), **attacks, "honest too": Attack(HONEST)}
     lines = [line for name, one in attacks.items() for line in specialization(name, one, tmp_path)]

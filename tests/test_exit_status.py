@@ -41,7 +41,7 @@ def interruptible() -> None:
     [
         ["analyze", "slow.py"],
         pytest.param(["lint", "slow.py"], marks=pytest.mark.slow),  # as analyze
-        ["report", "slow.py", "-o", "page.html"],
+        pytest.param(["report", "slow.py", "-o", "page.html"], marks=pytest.mark.slow),
         ["diff", "slow.py", "other.py"],
         ["passes", "slow.py"],
         pytest.param(["layout", "slow.py"], marks=pytest.mark.slow),  # as passes

@@ -6,6 +6,7 @@ import kinspect
 import pytest
 
 triton = pytest.importorskip("triton")
+pytestmark = pytest.mark.usefixtures("shared_guests")
 import triton.language as tl  # noqa: E402
 
 BLOCK = 4096

@@ -99,7 +99,7 @@ def ends(pid: int) -> bool:
 def test_no_daemon_outlives_the_run(lasting: Worker, tmp_path: Path, ending: str) -> None:
     pid_file = tmp_path / "pid"
     body = f"daemon({str(pid_file)!r})\nwhen_there({str(pid_file)!r})\n{ending}\n"
-    variants, _ = capture(lasting, tmp_path, body, time_limit=15.0 if "while" in ending else 60.0)
+    variants, _ = capture(lasting, tmp_path, body, time_limit=6.0 if "while" in ending else 60.0)
     assert blocks(variants) == [64]
     assert ends(int(pid_file.read_text()))
     assert lasting.pid is not None or "while" in ending

@@ -85,12 +85,12 @@ def test_what_no_compiler_writes_ends() -> None:
 
 
 @pytest.mark.parametrize("arch", ["gfx942", pytest.param("gfx1100", marks=pytest.mark.slow)])
-def test_a_kernel_prints(tool: Tool, tmp_path: Path, arch: str) -> None:
+def test_a_kernel_prints(emulating_tool: Tool, tmp_path: Path, arch: str) -> None:
     """Every element once, between what the script prints, and nothing is found."""
     pytest.importorskip("triton")
     script = tmp_path / "tell.py"
     script.write_text(SCRIPT)
-    run = tool("emulate", str(script), "--arch", arch)
+    run = emulating_tool("emulate", str(script), "--arch", arch)
     assert run.returncode == 0, run.stdout + run.stderr
     before, *lines = run.stdout.partition("behind")[0].splitlines()
     assert before == "before"

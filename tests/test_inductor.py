@@ -32,7 +32,7 @@ pytest.importorskip("triton")
 WRAPPER = Path(__file__).parent / "data" / "inductor" / "wrapper.py.txt"
 ARCH = "gfx942"
 
-pytestmark = pytest.mark.xdist_group("inductor")
+pytestmark = [pytest.mark.xdist_group("inductor"), pytest.mark.usefixtures("shared_guests")]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def needs_torch() -> None:
 
 
 @pytest.fixture(scope="module")
-def compiler() -> Iterator[Compiler]:
+def compiler(shared_guests: None) -> Iterator[Compiler]:
     with Compiler(CompileSettings(python=sys.executable)) as one:
         yield one
 

@@ -20,8 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import in_process
 import pytest
 import yaml
+from shared_guests import SharedGuests
 
 pytest.importorskip("triton")
 
@@ -84,7 +86,9 @@ Outcomes = dict[tuple[str, str], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
-def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+def outcomes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, guests: SharedGuests
+) -> Outcomes:
     """(kernel, or kernel and mutant; case) -> its entry in the JSON of one `kinspect check`."""
     pytest.importorskip("torch")
     targets, keys = [], {}
@@ -100,11 +104,11 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             path.write_text(broken(mutant), encoding="utf-8")
             keys[str(path.resolve())] = f"{mutant.kernel}: {mutant.title}"
             targets.append(f"{path}::{','.join(mutant.cases)}")
-    done = subprocess.run(
-        [sys.executable, "-m", "kinspect.inspector.cli", "check", "--format", "json",
-         "--jobs", "2", "--time-limit", "300", *targets],
-        capture_output=True, text=True, timeout=3000, check=False,
-    )  # fmt: skip
+    with guests.lent():
+        done = in_process.kinspect(
+            *("check", "--format", "json", "--jobs", "2", "--time-limit", "300", *targets),
+            cwd=tmp_path_factory.mktemp("cwd"),
+        )
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)["kernels"]
     outcomes = {(keys[k["file"]], c["name"]): c for k in found for c in k["cases"]}

@@ -380,7 +380,7 @@ def test_unmarked_accesses_are_followed_unless_an_array_is_indexed() -> None:
     assert spilled_use(indexed).cycles == 8
 
 
-def test_all_accesses_of_a_kernel_that_spills_are_decided() -> None:
+def test_all_accesses_of_a_kernel_that_spills_are_decided(shared_guests: None) -> None:
     """A published attention whose addresses of K and V are spilled: as its layouts have them."""
     pytest.importorskip("triton")
     import kinspect

@@ -404,7 +404,7 @@ rules:
 """
 
 
-def test_comments_in_python(lint: Lint, tmp_path: Path) -> None:
+def test_comments_in_python(lint: Lint, tmp_path: Path, shared_guests: None) -> None:
     pytest.importorskip("triton")
     source = tmp_path / "kernels.py"
     (tmp_path / "py.yaml").write_text(PY_PACK)
@@ -559,7 +559,9 @@ def test_two_budgets_of_a_kernel_have_two_fingerprints(lint: Lint, tmp_path: Pat
     assert len(set(prints)) == 2
 
 
-def test_targets_of_the_settings_are_for_what_is_compiled(lint: Lint, tmp_path: Path) -> None:
+def test_targets_of_the_settings_are_for_what_is_compiled(
+    lint: Lint, tmp_path: Path, shared_guests: None
+) -> None:
     settle(tmp_path, '[tool.kinspect]\narch = ["gfx950", "gfx1201"]\n')
     assert lint("small.s").found() == [("KI001", "error")]  # for gfx942, as it says itself
     assert lint("small.s", "--arch", "gfx950").status == 2

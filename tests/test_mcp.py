@@ -17,6 +17,7 @@ import pytest
 from kinspect.inspector.api.mcp_server import ScriptFailedError, Tools
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.cli.main import main
+from kinspect.inspector.guest.emulation.script import check_selects
 
 pytest.importorskip("triton")
 
@@ -319,8 +320,21 @@ def test_emulated_scripts_are_named_like_targets(
     ],
     ids=str,
 )
+def test_what_does_more_than_select_is_refused(tmp_path: Path, argv: list[str]) -> None:
+    with pytest.raises(SystemExit, match="not taken for pytest here: "):
+        check_selects([word.format(outside=tmp_path) for word in argv])
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["-k", "inside", "{outside}/test_outside.py"],
+        ["--junitxml={outside}/written"],
+    ],
+    ids=str,
+)
 def test_of_pytests_arguments_agents_give_those_that_select(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, emulating_forks: None, argv: list[str]
 ) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     for folder in (root, outside):
@@ -335,7 +349,9 @@ def test_of_pytests_arguments_agents_give_those_that_select(
     assert sorted(outside.iterdir()) == before
 
 
-def test_agents_select_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_select_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, emulating_forks: None
+) -> None:
     (tmp_path / "test_two.py").write_text("def test_a(): pass\ndef test_b(): assert 0\n")
     monkeypatch.chdir(tmp_path)
     Tools().emulate("test_two.py", ["-k", "test_a", "-q", "--tb=short"])

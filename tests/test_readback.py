@@ -18,7 +18,7 @@ from kinspect.inspector.pipeline.jobs import Request
 
 pytest.importorskip("triton")
 pytest.importorskip("torch")
-pytestmark = pytest.mark.xdist_group(name="readback")
+pytestmark = [pytest.mark.xdist_group(name="readback"), pytest.mark.usefixtures("shared_guests")]
 
 HEAD = """\
 import torch, triton, triton.language as tl

@@ -11,7 +11,6 @@ from typing import Any
 import jsonschema
 import kinspect
 import pytest
-from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.model import KernelReport, Metric, Report
 from kinspect.inspector.pipeline.collecting import collect
@@ -19,7 +18,8 @@ from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import json_brief, json_write, saved, schema
 from msgspec.structs import replace
 
-pytestmark = pytest.mark.xdist_group("report_brief")  # what it compiles is made once
+# what it compiles is made once
+pytestmark = [pytest.mark.xdist_group("report_brief"), pytest.mark.usefixtures("shared_guests")]
 
 HERE = Path(__file__).parent
 SMALL = HERE / "data" / "small_gfx942.s"
@@ -37,10 +37,9 @@ def compiled() -> Report:
     """A kernel with spills, hundreds of accesses and two hot loops among them."""
     pytest.importorskip("triton")
     kernel = HERE.parent / "kernels" / "fused_attn_transv.py"
-    request = Request(
-        (str(kernel),), ("gfx942",), passes=False, capture=CaptureOptions(max_configs=1)
-    )
-    return collect(request)
+    cases = ("d256_128x32", "d128_256x128", "d64_causal_128x64")
+    targets = tuple(f"{kernel}::*[{case}]" for case in cases)
+    return collect(Request(targets, ("gfx942",), passes=False))
 
 
 def written(report: Report) -> tuple[dict[str, Any], list[str]]:
@@ -198,7 +197,8 @@ def test_archives_and_the_api_keep_everything(small: Report, tmp_path: Path) -> 
     assert analysis.to_dict(details=False) == json_brief.to_dict(small)
 
 
-def test_the_command(tool: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_command(tool_in_process: Callable[..., Any], tmp_path: Path) -> None:
+    tool = tool_in_process
     assert tool("analyze", SMALL, "--format", "json", "-o", "brief.json").returncode == 0
     brief = json.loads((tmp_path / "brief.json").read_text())
     assert (brief["schema_version"], brief["details"]) == (2, False)

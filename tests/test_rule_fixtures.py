@@ -18,9 +18,11 @@ from kept_compiles import collect_kept
 from kinspect.inspector.base.documents import yaml_loader
 from kinspect.inspector.lint.engine import judge
 from kinspect.inspector.lint.expr import compile_condition
+from kinspect.inspector.lint.rule import NO_RULES
 from kinspect.inspector.lint.schema import Pack, Rule, load_named
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import catalogue as rule_catalogue
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.jobs import Request
 from msgspec.structs import replace
 
@@ -29,6 +31,8 @@ FOLDER = ROOT / "rules" / "fixtures"
 PACKS = ("recommended", "strict", "guide")
 # All are compiled by the first test that needs one: on a busy machine that takes minutes.
 pytestmark = pytest.mark.timeout(1200)
+JUDGED = AnalysisOptions(rules=NO_RULES, values=False)
+"""What `kinspect lint` works out for many rules."""
 _SPELLED = re.compile(r"(?P<file>[\w./-]+)(?:\[(?P<case>[^\]]+)\])?(?:@(?P<arch>gfx\w+))?")
 
 
@@ -118,7 +122,8 @@ def _reports(
         only = next(iter(cases)) if len(cases) == 1 else None
         targets.append(str(file) if only is None else f"{file}::{only}")
     archs = () if arch is None else (arch,)
-    return collect_kept(Request(tuple(targets), archs, passes=False, jobs=2)).kernels
+    request = Request(tuple(targets), archs, passes=False, jobs=2, analysis=JUDGED)
+    return collect_kept(request).kernels
 
 
 def _fires(rule: Rule, kernel: KernelReport) -> bool:

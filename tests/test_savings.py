@@ -429,7 +429,7 @@ wide[(304,)](x, x, 4, n, 1, BLOCK=2048)
 """
 
 
-def test_a_finding_saves_what_its_cure_gains(tmp_path: Path) -> None:
+def test_a_finding_saves_what_its_cure_gains(tmp_path: Path, shared_guests: None) -> None:
     """The same launch with the cure made, compiled and timed."""
     pytest.importorskip("triton")
     script = tmp_path / "scaled.py"

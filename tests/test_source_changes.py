@@ -23,6 +23,7 @@ from kinspect.inspector.compare.trials.source_changes import (
 from kinspect.inspector.model import Change
 
 triton = pytest.importorskip("triton")
+pytestmark = pytest.mark.usefixtures("shared_guests")
 
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
 SEEDED = Path(__file__).parent.parent / "benchmarks" / "seeded"

@@ -24,7 +24,7 @@ from kinspect.inspector.pipeline.jobs import Request
 from msgspec.structs import replace
 
 pytest.importorskip("triton")
-pytestmark = pytest.mark.xdist_group("sweep")
+pytestmark = [pytest.mark.xdist_group("sweep"), pytest.mark.usefixtures("shared_guests")]
 
 KERNELS = Path(__file__).parent / "data" / "guest_kernels.py"
 SCHEMA = json.loads((Path(render.__file__).parent / "sweep.schema.json").read_bytes())

@@ -649,7 +649,7 @@ def test_a_script_is_analysed_with_its_time(tool: Tool, script: Path) -> None:
     assert "estimated" not in without
 
 
-def test_a_case_with_a_launch_has_the_time_of_the_script(script: Path) -> None:
+def test_a_case_with_a_launch_has_the_time_of_the_script(script: Path, shared_guests: None) -> None:
     """And at another point too: its grid follows the constexprs."""
     import kinspect
 
@@ -705,7 +705,7 @@ def test_a_grid_that_does_not_follow_is_told(tool: Tool, tmp_path: Path) -> None
     assert "have the same grid although constants differ" in " ".join(run.stdout.split())
 
 
-def test_the_python_interface_has_the_time(script: Path) -> None:
+def test_the_python_interface_has_the_time(script: Path, shared_guests: None) -> None:
     import kinspect
 
     kernel = kinspect.analyze(str(script)).kernel

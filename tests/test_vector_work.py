@@ -103,7 +103,7 @@ def test_what_a_kernel_without_loops_computes() -> None:
 
 
 @pytest.fixture(scope="module")
-def kernels() -> Mapping[tuple[str, str], KernelReport]:
+def kernels(shared_guests: None) -> Mapping[tuple[str, str], KernelReport]:
     pytest.importorskip("triton")
     report = collect(Request((str(FIXTURE),), archs=("gfx942",), passes=False))
     return {(kernel.name, _type_of_x(kernel)): kernel for kernel in report.kernels}

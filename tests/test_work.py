@@ -22,7 +22,7 @@ from kinspect.inspector.pipeline.jobs import Request
 from msgspec.structs import replace
 
 pytest.importorskip("triton")
-pytestmark = pytest.mark.xdist_group("work")
+pytestmark = [pytest.mark.xdist_group("work"), pytest.mark.usefixtures("shared_guests")]
 
 KERNELS = Path(__file__).parent / "data" / "work_kernels.py"
 

@@ -125,8 +125,11 @@ def _rules_with_findings() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _rules_of_screens() -> Iterator[None]:
-    """For the modules here alone: other tests of the same process ask the rules as they are."""
+def _rules_of_screens(shared_guests: None) -> Iterator[None]:
+    """For the modules here alone: other tests of the same process ask the rules as they are.
+
+    What they compile is compiled in guests that tests share.
+    """
     with _rules_with_findings():
         yield
 

@@ -439,7 +439,11 @@ async def test_enter_shows_all_of_the_card(page_of: Open) -> None:
         assert any(re.search(r"; for \d+ (\d+ )*\w*load\w* ", row) for row in listed)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}")
+@pytest.mark.parametrize(
+    "size",
+    [(80, 24), pytest.param((120, 40), marks=pytest.mark.slow), (200, 60)],
+    ids=lambda size: f"{size[0]}",
+)
 async def test_going_round_the_panes_keeps_every_place(page_of: Open, size: Any) -> None:
     async with page_of(size) as (pilot, page):
         for line in (300, 338, 345):

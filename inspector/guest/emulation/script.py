@@ -159,7 +159,7 @@ def _has_tests(path: str, test: str | None) -> bool:
 def _tests_run(path: str, request: Mapping[str, Any], failures: Failures) -> int:
     """Runs the file's tests, which import the checkout; returns pytest's status."""
     if request["only_selects"]:
-        _check_selects(request["argv"])
+        check_selects(request["argv"])
     tests = path if request["test"] is None else f"{path}::{request['test']}"
     sys.argv = [tests, *request["argv"]]
     make_imports_work(path)
@@ -176,7 +176,7 @@ def _script_run(path: str, request: Mapping[str, Any], failures: Failures) -> in
     return 0
 
 
-def _check_selects(argv: list[str]) -> None:
+def check_selects(argv: list[str]) -> None:
     """Ends the script where an argument of pytest does more than select and show its tests."""
     words = iter(argv)
     for word in words:

@@ -57,7 +57,7 @@ class Project:
 
         def without_asserts(file_loader: Any, fullname: str) -> CodeType | None:
             path = file_loader.get_filename(fullname)
-            if not self.owns(path):
+            if is_own(path) or not self.owns(path):  # in a checkout it is no library either
                 return get_code(file_loader, fullname)
             return self.compile_file(path, file_loader.get_data(path))
 
