@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kinspect.inspector.isa.mangled import plain_name
 from kinspect.inspector.model import Artifact, KernelReport, Metric, Variant
 from kinspect.inspector.model.recording import (
     Agent,
@@ -20,7 +21,6 @@ from kinspect.inspector.model.recording import (
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.join import bare_name, hashes, join_kernels, match
 from kinspect.inspector.profile.kernel_profiles import profile
-from kinspect.inspector.isa.mangled import plain_name
 from msgspec.structs import replace
 
 MI300X = Agent("4", arch="gfx942", product="AMD Instinct MI300X")
