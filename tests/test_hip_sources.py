@@ -91,12 +91,14 @@ def test_instances_of_templates_are_compiled_when_named(
     words = ("--instantiate", "scale<3>", "--kernel", "scale*")
     (kernel,) = reported(tool_in_process, source, *words)
     assert kernel["name"] == "scale<3>"
+    (same,) = reported(tool_in_process, source, *words[:2], "--kernel", "scale")
+    assert same["name"] == "scale<3>"
     only = source.with_name("only.hip")
     only.write_text(SOURCE[SOURCE.index("template") :])
     done = tool_in_process("analyze", only)
     assert done.returncode == 2
-    assert "its kernels are templates that it does not launch itself: scale" in done.stderr
-    assert "--instantiate 'scale<...>'" in done.stderr
+    assert "its kernels are templates that it does not launch itself: scale<Factor>" in done.stderr
+    assert "--instantiate 'scale<Factor>'" in done.stderr
 
 
 @needs_clang
@@ -281,6 +283,11 @@ def test_names_are_those_of_the_source() -> None:
         "_Z1fIDF16_Lb0EEvPT_": "f<_Float16, false>",
         "_Z5applyI3AddEvT_": "apply<Add>",
         "_Z5applyIN2ns3AddIiEELi2EEvT_": "apply<...>",
+        "_Z5applyIN2ns3AddEvEvT_": "apply<ns::Add, void>",
+        "_Z1tI6__halfS0_Li5EEvPT_PT0_": "t<__half, __half, 5>",
+        "_ZN2ns1uINS_3AddES1_EEvPf": "ns::u<ns::Add, ns::Add>",
+        "_ZL9scale_f32PKfPfffl": "scale_f32",
+        "_Z1wI15HIP_vector_typeIfLj4EEbEvPf": "w<HIP_vector_type<float, 4>, bool>",
         "plain": "plain",
         "_Zwrong": "_Zwrong",
         "_Z1gi": "_Z1gi",

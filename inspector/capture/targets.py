@@ -137,12 +137,17 @@ def kind_of(path: Path) -> Kind | None:
     return "inductor" if kind == "script" and is_inductor(path) else kind
 
 
+_OF_KERNELS = (b"__global__", b"<<<", b"hipLaunchKernel")
+"""What a C++ file has that declares a kernel, or launches one of a header."""
+
+
 def declares_kernel(path: Path) -> bool:
-    """Whether a C++ file has a function that HIP launches."""
+    """Whether a C++ file has, or launches, a function that HIP launches."""
     try:
-        return b"__global__" in file_bytes(path, BASE_BYTES)
+        data = file_bytes(path, BASE_BYTES)
     except OSError:
         return False
+    return any(mark in data for mark in _OF_KERNELS)
 
 
 _GENERATED_NAME = re.compile(r"output_code\.py|c[a-z2-7]{40,}\.py")

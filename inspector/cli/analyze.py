@@ -132,10 +132,11 @@ def analyze(
     """Report what the compiler made of kernels.
 
     TARGET: a .py script (or script.py::kernel, or pkg.mod), which runs without a GPU to find the
-    kernels that it launches; .s/.amdgcn/.asm, .hsaco/.co, .ttir, .ttgir; Inductor's output_code.py;
-    a folder, a Triton cache or dump folder; a trace of `kinspect record`; a saved report (.json) or
-    .kinspect file.  Arguments after -- are passed to the script.  Code (.s, .hsaco) has a time if
-    its launch is stated: --grid, --workgroup, --args.
+    kernels that it launches; .hip, .cu or C++ with HIP kernels; .s/.amdgcn/.asm, .hsaco/.co, .ttir,
+    .ttgir; Inductor's output_code.py; a folder, a Triton cache or dump folder; a trace of `kinspect
+    record`; a saved report (.json) or .kinspect file.  Arguments after -- are passed to the script,
+    or to the compiler of HIP.  Code and HIP have a time if their launch is stated: --grid,
+    --workgroup, --args, or KINSPECT_LAUNCH in the source.
 
     --format agent: for coding agents, about 300 tokens a kernel, the worst first; `kinspect show
     ID` prints what an id stands for.

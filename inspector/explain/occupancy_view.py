@@ -223,5 +223,5 @@ def cut(resource: str, amount: object) -> str:
     if resource == "waves_per_eu":
         return f"asking for {amount} fewer VGPRs, by another waves_per_eu,"
     if resource == "vgpr_request":
-        return f"asking for {amount} fewer VGPRs"
+        return f"{amount} VGPRs fewer than are reserved"
     return f"{amount} fewer {_RESOURCES.get(resource, resource)}"

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 _MARK = "_Z"
+_NAMELESS = "{anonymous}"
 _ANONYMOUS = re.compile(r"_GLOBAL__N_\d+$")
 _LENGTH = re.compile(r"[0-9]{1,6}")
 _SKIPPED = re.compile(r"S[0-9A-Z]*_|S[a-z]|T[0-9]*_|DF[0-9]+[_b]|Dv[0-9]+_|A[0-9]*_|D[a-z]|[a-zU]")
@@ -36,14 +37,14 @@ def written_name(symbol: str) -> str | None:
     """
     if not symbol.startswith(_MARK) or plain_name(symbol) is None:
         return None
-    reader = _Reader(symbol, len(_MARK))
+    reader = _Reader(symbol, len(_MARK), [])
     if reader.takes("N"):
         parts = reader.nested(written=True)
     else:
-        parts = [reader.name()]
-        if reader.takes("I"):
-            parts[-1] = f"{parts[-1]}{reader.arguments()}"
-    return "::".join(part for part in parts if part and part != "{anonymous}")
+        name = reader.name()
+        reader.known.append(name or _LEFT_OUT)
+        parts = [f"{name}{reader.arguments()}" if reader.takes("I") else name]
+    return "::".join(part for part in parts if part and part != _NAMELESS)
 
 
 _TYPES: Final = {
@@ -55,12 +56,15 @@ _TYPES: Final = {
 _NUMBER: Final = re.compile(r"L(?P<type>[a-z])(?P<sign>n?)(?P<digits>\d+)E")
 _PLAIN: Final = re.compile("|".join(sorted(_TYPES, key=len, reverse=True)))
 _MOST_ARGUMENTS: Final = 12
+_MOST_NESTED: Final = 3
 _LEFT_OUT: Final = "..."
+_REPEATED: Final = re.compile(r"S(?P<number>[0-9A-Z]*)_")
 
 
 class _Reader(Struct):
     text: str
     at: int
+    known: list[str] = []  # what stands behind S_, S0_ ...; kept for written names alone
 
     def takes(self, letter: str) -> bool:
         """Goes past a letter, if it stands here."""
@@ -69,7 +73,9 @@ class _Reader(Struct):
         return found
 
     def name(self) -> str | None:
-        """Reads a name with its length in front."""
+        """Reads a name with its length in front; an `L` before it says that it is of its file."""
+        if self.text[self.at + 1 : self.at + 2].isdecimal():
+            self.takes("L")
         length = _LENGTH.match(self.text, self.at)
         if length is None:
             return None
@@ -78,28 +84,60 @@ class _Reader(Struct):
         name = self.text[start : self.at]
         if len(name) < int(length[0]):
             return None
-        return "{anonymous}" if _ANONYMOUS.match(name) else name
+        return _NAMELESS if _ANONYMOUS.match(name) else name
 
-    def arguments(self) -> str:
+    def arguments(self, depth: int = 0) -> str:
         """Reads template arguments behind their `I`, up to their end: `<128, float, ...>`."""
         told: list[str] = []
         while self.at < len(self.text) and not self.takes("E"):
-            number = _NUMBER.match(self.text, self.at)
-            plain = _PLAIN.match(self.text, self.at)
-            if len(told) >= _MOST_ARGUMENTS or (number is None and plain is None):
-                named = self.name() if self.text[self.at].isdecimal() else None
-                if named is None or self.text.startswith("I", self.at):
-                    told.append(_LEFT_OUT)
-                    self.skip()
-                    break
-                told.append(named)
-            elif number is not None:
-                self.at = number.end()
-                told.append(_literal(number))
-            elif plain is not None:
-                self.at = plain.end()
-                told.append(_TYPES[plain[0]])
+            argument = self._argument(depth) if len(told) < _MOST_ARGUMENTS else None
+            if argument is None:
+                told.append(_LEFT_OUT)
+                self.skip()
+                break
+            told.append(argument)
         return f"<{', '.join(told)}>" if told else ""
+
+    def _argument(self, depth: int) -> str | None:
+        """Reads a number, a plain type, a class or one that was there before; None for others."""
+        for pattern, read in ((_NUMBER, _literal), (_PLAIN, _plain), (_REPEATED, self._repeated)):
+            found = pattern.match(self.text, self.at)
+            if found is not None:
+                self.at = found.end()
+                return read(found)
+        begin = self.at
+        named = self._class()
+        if named is not None and self.takes("I"):
+            named = named + self.arguments(depth + 1) if depth < _MOST_NESTED else None
+            self.known.append(named or _LEFT_OUT)
+        if named is None:
+            self.at = begin
+        return named
+
+    def _class(self) -> str | None:
+        """Reads the name of a class: `3Add`, or `N2ns3AddE` with its namespaces."""
+        if not self.takes("N"):
+            named = self.name() if self.text[self.at : self.at + 1].isdecimal() else None
+            self.known += [] if named is None else [named]
+            return named
+        parts: list[str] = []
+        while not self.takes("E"):
+            former = _REPEATED.match(self.text, self.at)
+            if former is not None and not parts:
+                self.at = former.end()
+                part = self._repeated(former)
+            else:
+                part = self.name()
+            if part is None:
+                return None
+            parts.append(part)
+            if former is None:
+                self.known.append("::".join(parts))
+        return "::".join(parts)
+
+    def _repeated(self, found: re.Match[str]) -> str | None:
+        number = int(found["number"], 36) + 1 if found["number"] else 0
+        return self.known[number] if number < len(self.known) else None
 
     def nested(self, *, written: bool = False) -> list[str | None]:
         """Reads the names up to the end of a nested one.
@@ -111,6 +149,9 @@ class _Reader(Struct):
         while self.at < len(self.text) and not self.takes("E"):
             if self.takes("I"):
                 if written and parts:
+                    self.known += [
+                        "::".join(filter(None, parts[: n + 1])) for n in range(len(parts))
+                    ]
                     parts[-1] = f"{parts[-1]}{self.arguments()}"
                 else:
                     self.skip()
@@ -155,6 +196,10 @@ class _Reader(Struct):
         self.takes("n")
         while self.text[self.at : self.at + 1].isdecimal():
             self.at += 1
+
+
+def _plain(found: re.Match[str]) -> str:
+    return _TYPES[found[0]]
 
 
 def _literal(number: re.Match[str]) -> str:

@@ -40,7 +40,7 @@ from ..model import (
 from .analysis_options import AnalysisOptions
 from .context import Context
 from .launch_facts import launch_facts
-from .naming import kernel_id
+from .naming import kernel_id, names_of_function
 
 if TYPE_CHECKING:
     from .timing import LaunchPrice
@@ -289,7 +289,9 @@ def _chosen_functions(program: Program, context: Context) -> tuple[Function, ...
     functions = program.kernels or tuple(f for f in program.functions if f.instructions)
     if not functions:
         raise KinspectError(f"{context.path}: no kernel in it", "pass a file with AMDGCN code")
-    chosen = tuple(f for f in functions if matches(context.patterns, (f.name, f.symbol or f.name)))
+    chosen = tuple(
+        f for f in functions if matches(context.patterns, names_of_function(f.name, f.symbol))
+    )
     if not chosen:
         names = sorted(f.name for f in functions)
         message = f"{context.path}: no kernel named {' and '.join(context.patterns)}"

@@ -35,6 +35,7 @@ from .emulation_profile import EmulationProfile
 from .emulation_progress import LaunchProgress
 from .emulation_tally import LaunchTally
 from .made_up import zeroed
+from .naming import names_of_function
 
 _MOST_DIGITS: Final = 18
 """Of a buffer's count; more elements have no address."""
@@ -281,7 +282,9 @@ def _kernel_of(request: CodeLaunch) -> tuple[Program, Function, Constants]:
     if request.kernel is None and len(names) == 1:
         return program, program.kernels[0], constants
     chosen = [
-        f for f in program.kernels if matches((request.kernel or "",), (f.name, f.symbol or f.name))
+        f
+        for f in program.kernels
+        if matches((request.kernel or "",), names_of_function(f.name, f.symbol))
     ]
     if len(chosen) == 1:
         return program, chosen[0], constants

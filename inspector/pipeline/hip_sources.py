@@ -28,6 +28,7 @@ from . import analysis
 from .context import Context
 from .inputs import read_text
 from .jobs import CompileOutcome, Job, Request, patterns_of
+from .naming import names_of_function
 
 if TYPE_CHECKING:
     from .emulated_code import CodeLaunch
@@ -68,7 +69,11 @@ def kernels_of(target: Target, request: Request, values: Mapping[str, Any]) -> l
         target.path, target.archs[0], replace(own, flags=(*own.flags, *definitions(values)))
     )
     patterns = patterns_of(target, request)
-    names = [name for symbol, name in code.names.items() if matches(patterns, (name, symbol))]
+    names = [
+        name
+        for symbol, name in code.names.items()
+        if matches(patterns, names_of_function(name, symbol))
+    ]
     if not names:
         raise KinspectError(
             f"{target.path}: no kernel named {' and '.join(patterns)}",
@@ -124,7 +129,7 @@ def analysed(code: HipCode, context: Context, options: HipOptions) -> list[Kerne
     if not launches:
         return analysis.analyze_program(program, found, text)
     kernels = [
-        f for f in program.kernels if matches(context.patterns, (f.name, f.symbol or f.name))
+        f for f in program.kernels if matches(context.patterns, names_of_function(f.name, f.symbol))
     ]
     reports: list[KernelReport] = []
     for kernel in kernels:
@@ -171,8 +176,15 @@ def launch_of_source(launch: CodeLaunch, options: HipOptions, *, is_stated: bool
     if is_stated or launch.arguments:
         return found
     for stated in stated_launches(file_text(launch.path), options.flags, str(launch.path)):
-        names = [name for name in code.names.values() if _is_of(stated, name)]
-        if names and (launch.kernel is None or matches((launch.kernel,), names)):
+        names = [
+            name
+            for symbol, name in code.names.items()
+            if _is_of(stated, name)
+            and (
+                launch.kernel is None or matches((launch.kernel,), names_of_function(name, symbol))
+            )
+        ]
+        if names:
             return replace(
                 found,
                 kernel=names[0],

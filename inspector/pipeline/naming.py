@@ -66,6 +66,11 @@ def label_with_arch(variant: Variant) -> str:
     return f"{label_of(variant)} on {variant.arch}"
 
 
+def names_of_function(name: str, symbol: str | None) -> tuple[str, ...]:
+    """What a function of code is called: `gemm<128>`, `gemm` and its symbol."""
+    return name, name.partition("<")[0], symbol or name
+
+
 def matches(patterns: Sequence[str], name: str, variant: Variant | None) -> bool:
     """Tells whether each pattern matches the kernel's name, qualified name, case or label."""
     names = [name]

@@ -84,6 +84,8 @@ def _hint(text: str, command: str) -> str:
 def _bringing(header: str) -> str:
     """What brings a header, and how to name its folder."""
     flag = "name its folder: `-- -I FOLDER`"
+    if header.rpartition("/")[2].startswith("config."):
+        return f"the project's build writes such headers; configure it once, then {flag}"
     if header in _CPP:
         return f"it comes with the C++ library: install g++ (Debian: libstdc++-dev), or {flag}"
     for beginnings, package in _PACKAGES:

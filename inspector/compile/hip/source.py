@@ -297,22 +297,24 @@ def _check_kernels(job: _Compile, text: str) -> None:
         listed = ", ".join(dict.fromkeys(names[:8]))
         raise KinspectError(
             f"{job.source}: its kernels are templates that it does not launch itself: {listed}",
-            f"name what to compile: --instantiate '{names[0]}<...>'",
+            f"name what to compile, with values: --instantiate '{names[0]}'",
         )
     raise KinspectError(f"{job.source}: no kernel in it", "name a file with a __global__ function")
 
 
 def _template_kernels(data: bytes) -> Iterator[str]:
-    """Yields the names of kernels that are templates, as far as a look at the text tells."""
+    """Yields kernels that are templates, `gemm<M, N>`, as far as a look at the text tells."""
     at = data.find(_GLOBAL)
     while at >= 0:
-        before = data[max(0, at - _NEAR) : at].decode(errors="replace")
+        before = re.split(r"[;{}]", data[max(0, at - _NEAR) : at].decode(errors="replace"))[-1]
         behind = data[at + len(_GLOBAL) : at + _NEAR].decode(errors="replace")
-        is_template = "template" in re.split(r"[;{}]", before)[-1]
+        _, template, parameters = before.rpartition("template")
         names = (match["name"] for match in _NAME.finditer(behind))
         name = next((name for name in names if not name.startswith("__")), None)
-        if is_template and name is not None:
-            yield name
+        if template and name is not None:
+            listed = parameters.strip().removeprefix("<").rpartition(">")[0].split(",")
+            told = [re.findall(r"\w+", part.partition("=")[0]) for part in listed]
+            yield f"{name}<{', '.join(words[-1] for words in told if words)}>"
         at = data.find(_GLOBAL, at + 1)
 
 

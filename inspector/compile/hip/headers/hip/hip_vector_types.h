@@ -4,35 +4,36 @@
 #include <hip/kinspect/define.h>
 
 typedef unsigned char uchar;
-template <class T, unsigned N> struct __kinspect_vec;
-template <class T> struct __kinspect_vec<T, 1> {
-  union { T data; T x; };
-  __kinspect_vec() = default;
-  __kinspect_m constexpr explicit __kinspect_vec(T a) : x(a) {}
+template <class T, unsigned N> struct HIP_vector_base;
+template <class T> struct HIP_vector_base<T, 1> {
+  typedef T Native_vec_ __attribute__((ext_vector_type(1)));
+  union { Native_vec_ data; T x; };
+  HIP_vector_base() = default;
+  __kinspect_m constexpr explicit HIP_vector_base(T a) : x(a) {}
 };
-template <class T> struct alignas(2 * sizeof(T)) __kinspect_vec<T, 2> {
+template <class T> struct alignas(2 * sizeof(T)) HIP_vector_base<T, 2> {
   typedef T Native_vec_ __attribute__((ext_vector_type(2)));
   union { Native_vec_ data; struct { T x, y; }; };
-  __kinspect_vec() = default;
-  __kinspect_m constexpr explicit __kinspect_vec(T a) : x(a), y(a) {}
-  __kinspect_m constexpr __kinspect_vec(T a, T b) : x(a), y(b) {}
+  HIP_vector_base() = default;
+  __kinspect_m constexpr explicit HIP_vector_base(T a) : x(a), y(a) {}
+  __kinspect_m constexpr HIP_vector_base(T a, T b) : x(a), y(b) {}
 };
-template <class T> struct __kinspect_vec<T, 3> {
+template <class T> struct HIP_vector_base<T, 3> {
   T x, y, z;
-  __kinspect_vec() = default;
-  __kinspect_m constexpr explicit __kinspect_vec(T a) : x(a), y(a), z(a) {}
-  __kinspect_m constexpr __kinspect_vec(T a, T b, T c = T()) : x(a), y(b), z(c) {}
+  HIP_vector_base() = default;
+  __kinspect_m constexpr explicit HIP_vector_base(T a) : x(a), y(a), z(a) {}
+  __kinspect_m constexpr HIP_vector_base(T a, T b, T c = T()) : x(a), y(b), z(c) {}
 };
-template <class T> struct alignas(4 * sizeof(T)) __kinspect_vec<T, 4> {
+template <class T> struct alignas(4 * sizeof(T)) HIP_vector_base<T, 4> {
   typedef T Native_vec_ __attribute__((ext_vector_type(4)));
   union { Native_vec_ data; struct { T x, y, z, w; }; };
-  __kinspect_vec() = default;
-  __kinspect_m constexpr explicit __kinspect_vec(T a) : x(a), y(a), z(a), w(a) {}
-  __kinspect_m constexpr __kinspect_vec(T a, T b, T c = T(), T d = T()) : x(a), y(b), z(c), w(d) {}
+  HIP_vector_base() = default;
+  __kinspect_m constexpr explicit HIP_vector_base(T a) : x(a), y(a), z(a), w(a) {}
+  __kinspect_m constexpr HIP_vector_base(T a, T b, T c = T(), T d = T()) : x(a), y(b), z(c), w(d) {}
 };
 
-template <class T, unsigned N> struct HIP_vector_type : __kinspect_vec<T, N> {
-  using __kinspect_base = __kinspect_vec<T, N>;
+template <class T, unsigned N> struct HIP_vector_type : HIP_vector_base<T, N> {
+  using __kinspect_base = HIP_vector_base<T, N>;
   using value_type = T;
   HIP_vector_type() = default;
   template <class U, typename std::enable_if<std::is_convertible<U, T>::value, int>::type = 0>
@@ -53,10 +54,10 @@ template <class T, unsigned N> struct HIP_vector_type : __kinspect_vec<T, N> {
   __kinspect_op(+=) __kinspect_op(-=) __kinspect_op(*=) __kinspect_op(/=)
   __kinspect_op(%=) __kinspect_op(&=) __kinspect_op(|=) __kinspect_op(^=) __kinspect_op(<<=) __kinspect_op(>>=)
 #undef __kinspect_op
-  __kinspect_m HIP_vector_type& operator++() { return *this += HIP_vector_type(T(1)); }
-  __kinspect_m HIP_vector_type& operator--() { return *this -= HIP_vector_type(T(1)); }
-  __kinspect_m HIP_vector_type operator++(int) { auto t = *this; ++*this; return t; }
-  __kinspect_m HIP_vector_type operator--(int) { auto t = *this; --*this; return t; }
+  __kinspect_m HIP_vector_type& operator++() noexcept { return *this += HIP_vector_type(T(1)); }
+  __kinspect_m HIP_vector_type& operator--() noexcept { return *this -= HIP_vector_type(T(1)); }
+  __kinspect_m HIP_vector_type operator++(int) noexcept { auto t = *this; ++*this; return t; }
+  __kinspect_m HIP_vector_type operator--(int) noexcept { auto t = *this; --*this; return t; }
   __kinspect_m HIP_vector_type operator+() const { return *this; }
   __kinspect_m HIP_vector_type operator-() const {
     HIP_vector_type t;
