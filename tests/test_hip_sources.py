@@ -182,6 +182,9 @@ def test_what_does_not_compile_is_one_line(
     "flags",
     [
         ("@words",), ("-fplugin=x.so",), ("-Xclang", "-load"), ("-wrapper", "sh"), ("-o", "x"),
+        ("-mllvm", "-load=x.so"), ("-mllvm", "-info-output-file=x"), ("-gsplit-dwarf",),
+        ("--offload-arch-tool=x",), ("-include-pch", "x"), ("--target=x",), ("-Wp,-MD,x",),
+        ("-fcrash-diagnostics=all",),
         ("--config=x",), ("-B/tmp",), ("-save-temps",), ("-fmodules-cache-path=x",), ("-E",),
         ("-Xclang", "-fembed-offload-object=file"), ("-ftime-trace=x",), ("-x", "c"), ("--help",),
     ],
@@ -192,9 +195,14 @@ def test_flags_that_run_load_or_write_are_refused(flags: tuple[str, ...]) -> Non
 
 
 def test_flags_of_the_code_are_taken() -> None:
-    flags = ("-DTILE=64", "-D", "A=1", "-I", "include", "-std=c++20", "-ffast-math", "-O2")
+    flags = ("-DTILE=64", "-std=c++20", "-ffast-math", "-O2", "-munsafe-fp-atomics", "-Wno-unused")
     more = ("-mllvm", "-amdgpu-early-inline-all=true", "-Xclang", "-fno-finite-math-only")
     assert checked((*flags, *more)) == (*flags, *more)
+    here = os.getcwd()
+    # No word of the compiler's is one that it would take for a file of flags, or a relative folder.
+    assert checked(("-D", "@x", "-I", "@y", "-isystem", "z", "-include", "@w")) == (
+        "-D@x", f"-I{here}/@y", f"-isystem{here}/z", "-Xclang", "-include", "-Xclang", "./@w"
+    )  # fmt: skip
     for flag, said in (("--offload-arch=gfx90a", "--arch"), ("x.hip", "before the --")):
         with pytest.raises(KinspectError) as refused:
             checked((flag,))
@@ -210,7 +218,7 @@ def test_a_database_states_flags_of_the_code_and_nothing_else(tmp_path: Path) ->
     source.write_text("")
     words = (
         "/bin/evil -DTILE=8 -I../include -isystem third -std=c++20 -fplugin=x.so @more -B. -o k.o"
-        " -c -wrapper sh -Xclang -load -Xclang x.so -include cfg.h k.hip"
+        " -c -wrapper sh -Xclang -load -Xclang x.so -include cfg.h -D @evil -include-pch -Dx k.hip"
     )
     entry = {"directory": str(folder), "file": "k.hip", "command": words}
     (tmp_path / "build").mkdir()
@@ -220,8 +228,8 @@ def test_a_database_states_flags_of_the_code_and_nothing_else(tmp_path: Path) ->
 
     allow_target(source)
     assert database_flags(source) == (
-        "-DTILE=8", f"-I{tmp_path}/include", "-isystem", f"{folder}/third", "-std=c++20",
-        "-include", f"{folder}/cfg.h",
+        "-DTILE=8", f"-I{tmp_path}/include", f"-isystem{folder}/third", "-std=c++20",
+        "-Xclang", "-include", "-Xclang", "cfg.h", "-D@evil", "-Dx",
     )  # fmt: skip
     assert database_flags(tmp_path / "other.hip") == ()
 

@@ -22,6 +22,11 @@ def confined(folder: Path) -> Iterator[None]:
         _FOLDER.reset(token)
 
 
+def root() -> Path | None:
+    """The folder of `confined`; None outside of it."""
+    return _FOLDER.get()
+
+
 def is_confined() -> bool:
     """Whether this is within `confined`."""
     return _FOLDER.get() is not None

@@ -200,14 +200,14 @@ def _generated(targets: Iterable[Target]) -> Iterator[Path]:
 
 def _unless_read_only(target: Target, generated: Container[Path]) -> Target:
     """A target, with a fault where it would be run and lies in a folder that is only read."""
-    if target.kind not in ("script", "inductor"):
+    if target.kind not in ("script", "inductor", "hip"):
         return target
     linked = _place(target.path.parent) / target.path.name  # a link counts where it lies, too
     folders = (*_place(target.path).parents, *linked.parents)
     recorded = next((folder for folder in folders if (folder / MANIFEST).is_file()), None)
     if recorded is not None:
         why = f"it lies in the recording {recorded}"
-    elif target.kind == "script" and any(
+    elif target.kind in ("script", "hip") and any(
         folder in generated or _READ_FOLDER.fullmatch(folder.name) for folder in folders
     ):
         why = "it lies among what Triton or Inductor wrote"

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from ..base import named_files
 from ..base.errors import KinspectError
 from ..base.named_files import allow_target, file_text
+from ..capture.confining import root
 from ..capture.kernel_patterns import matches
 from ..capture.targets import Target
 from ..compile.hip.launches import StatedLaunch, stated_launches
@@ -38,7 +39,7 @@ def options_of(request: Request) -> HipOptions:
     """How a run compiles HIP sources: the macros of its point are defined behind its own flags."""
     point = {axis.name: axis.values[0] for axis in request.point}
     flags = (*request.capture.argv, *definitions(point))
-    return replace(request.hip, flags=flags, seconds=request.time_limit)
+    return replace(request.hip, flags=flags, seconds=request.time_limit, root=root())
 
 
 def definitions(values: Mapping[str, Any]) -> Iterator[str]:
@@ -171,7 +172,7 @@ def launch_of_source(launch: CodeLaunch, options: HipOptions, *, is_stated: bool
     """
     allow_target(launch.path)
     arch = launch.arch or DEFAULT_ARCH
-    code = compiled(launch.path, arch, options)
+    code = compiled(launch.path, arch, replace(options, root=root()))
     found = replace(launch, path=code.artifact.path, arch=arch, names=code.names)
     if is_stated or launch.arguments:
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,9 @@ _ERROR: Final = re.compile(
     r"^(?P<place>[^\n:]+:\d+:\d+|[\w+.-]+): (?:fatal )?error: (?P<text>.+)$", re.M
 )
 _NO_HEADER: Final = re.compile(r"'(?P<name>[^']+)' file not found")
+_REFUSED: Final = re.compile(
+    r"(?:cannot open file |file )'(?P<name>[^']+)'.*(?:Permission denied|not permitted)"
+)
 _INCLUDED: Final = re.compile(r"^\.+ (?P<path>.+)$", re.M)
 _NO_TARGET: Final = re.compile(r"(unsupported|invalid|unknown).*(gfx\w+|target)")
 _PACKAGES: Final = (
@@ -63,9 +67,17 @@ def failure(source: Path, stderr: str, command: str, *, all_known: bool = True) 
             f"{source}: the compiler failed: {said[:200]}", f"by hand: `{command}`"
         )
     first = found[0]
+    refused = _REFUSED.search(first["text"])
     place, text = first["place"], first["text"].strip()
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     missing = _NO_HEADER.search(text)
+    if missing is not None and os.path.isabs(missing["name"]) and os.path.exists(missing["name"]):
+        missing, refused = None, missing
+    if refused is not None:
+        return KinspectError(
+            f"{source}: it includes {refused['name']}, outside of its checkout and of -I folders",
+            "if it should: `-- -I FOLDER`, or --source-root FOLDER",
+        )
     if missing is not None:
         return KinspectError(
             f"{place}: {missing['name']} is not there{more}", _bringing(missing["name"])

@@ -1,8 +1,12 @@
-"""Which of the compiler's flags are taken: those that shape the code, none that run or write."""
+"""Which of the compiler's flags are taken: those that shape the code, from a list.
+
+Whatever else a compiler knows may run, load, read or write something; new ones come every year.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,108 +17,116 @@ from ...base.errors import KinspectError
 from ...base.named_files import named_text
 
 DATABASE: Final = "compile_commands.json"
-_MOST_DATABASE: Final = 16 << 20
-
-_REFUSED: Final = (
-    *("@", "-fplugin", "-fpass-plugin", "-load", "--load", "-plugin", "-wrapper", "--config"),
-    *("-B", "--prefix", "-specs", "--specs", "-fuse-ld", "-ccc-", "-cc1", "-Wl,", "-Xlinker"),
-    *("-Wa,", "-Xassembler", "-Wp,", "-Xpreprocessor", "-o", "-save-temps", "--save-temps"),
-    *("-dump", "-MF", "-MJ", "-MD", "-MMD", "-M", "-ftime-trace", "-fmodule", "-fprebuilt"),
-    *("-fprofile", "-fcrash-diagnostics", "-gen-reproducer", "--analyze", "-foptimization-record"),
-    *("-fsave-optimization-record", "-fdiagnostics-add-output", "-serialize-diagnostics"),
-    *("--serialize-diagnostics", "-index", "-dependency", "-emit", "-E", "-fsyntax-only", "-c"),
-    *("--precompile", "-x", "-###", "-v", "-print", "--print", "-help", "--help", "-stdlib="),
-    *("-Xarch_", "-Xoffload", "-fembed", "--embed-dir", "-fproc-stat", "-ivfsoverlay"),
-    *("--sysroot", "-isysroot", "-resource-dir", "-working-dir"),
+_MOST_DATABASE: Final = 4 << 20
+_FOLDERS: Final = ("-isystem", "-iquote", "-idirafter", "-I")
+_WITH_VALUE: Final = (*_FOLDERS, "-include", "-D", "-U")
+_TAKEN: Final = re.compile(
+    r"-std=[\w+]+|-O(?:[0-3sz]|fast)?|-g[0-3]?|-gline-tables-only|-w|-W(?:no-)?[a-z][\w+=-]*|-pthread"
+    r"|--gpu-max-threads-per-block=\d+|-m(?:no-)?(?:cumode|wavefrontsize64|unsafe-fp-atomics)"
+    r"|-f(?:no-)?(?:fast-math|finite-math-only|math-errno|associative-math|reciprocal-math"
+    r"|signed-zeros|trapping-math|approx-func|honor-nans|honor-infinities|gpu-rdc|exceptions|rtti"
+    r"|gpu-flush-denormals-to-zero|cuda-flush-denormals-to-zero|gpu-approx-transcendentals"
+    r"|hip-fp32-correctly-rounded-divide-sqrt|hip-new-launch-api|gpu-allow-device-init"
+    r"|strict-aliasing|unroll-loops|vectorize|slp-vectorize|inline-functions|inline|wrapv|common"
+    r"|omit-frame-pointer|delete-null-pointer-checks|threadsafe-statics|ms-extensions|char8_t"
+    r"|signed-char|unsigned-char|data-sections|function-sections|openmp|unsafe-math-optimizations"
+    r"|visibility-inlines-hidden|coroutines|strict-overflow|hip-emit-relocatable)"
+    r"|-f(?:PIC|pic|PIE|pie)|-f(?:fp-contract|denormal-fp-math|denormal-fp-math-f32|visibility"
+    r"|gpu-default-stream|template-depth|constexpr-steps|constexpr-depth|bracket-depth)=[\w,-]+"
 )
-"""Beginnings of what is refused: what runs or loads something, writes or reads other files, or asks
-for something else than assembly."""
-_OURS: Final = {"--offload-arch": "--arch", "--cuda-gpu-arch": "--arch", "-S": ""}
-_WITH_VALUE: Final = ("-I", "-D", "-U", "-include", "-isystem", "-iquote", "-idirafter")
-_OF_INTERNALS: Final = ("-Xclang", "-mllvm")
-_TAKEN_OF_INTERNALS: Final = (
-    "-f",
-    "-m",
-    "-D",
-    "-U",
-    "-W",
-    "-O",
-    "-amdgpu-",
-    "-target-feature",
-    "+",
-)
-_FILES_OF_INTERNALS: Final = ("output", "file", "load", "plugin", "path", "dump", "report")
-_FOLDERS: Final = ("-I", "-isystem", "-iquote", "-idirafter")
-_FROM_DATABASE: Final = (
-    *("-I", "-D", "-U", "-isystem", "-iquote", "-idirafter", "-include", "-std=", "-O"),
-    *("-ffast-math", "-fno-fast-math", "-fgpu-rdc", "-fno-gpu-rdc", "-ffp-contract=", "-munsafe-"),
-    *("-fno-strict-aliasing", "-fgpu-flush-denormals", "-fno-exceptions", "-fno-rtti", "-funroll"),
-    *("-fno-math-errno", "-fassociative-math", "-freciprocal-math", "-mcumode", "-mno-cumode"),
-    *("-mwavefrontsize64", "-mno-wavefrontsize64", "-fslp-vectorize", "-fno-slp-vectorize"),
-)
-"""Beginnings of what a file beside the source may say."""
+"""Flags as whole words."""
+_FEATURES: Final = r"[+-](?:wavefrontsize(?:32|64)|xnack|sramecc|cumode|tgsplit)"
+_INTERNAL: Final = {
+    "-mllvm": re.compile(
+        r"-(?!\S*(?:file|output|path|load|dump|report|stats))"
+        r"(?:amdgpu|unroll|inline|enable|disable|misched|slp|vectorize|greedy|regalloc)[\w-]*(?:=[\w.-]+)?"
+    ),
+    "-Xclang": re.compile(rf"{_TAKEN.pattern}|-target-feature|{_FEATURES}"),
+}
+_OURS: Final = {"--offload-arch": "--arch", "--cuda-gpu-arch": "--arch", "-S": "", "-c": ""}
 
 
 def checked(flags: Sequence[str]) -> tuple[str, ...]:
-    """The flags that the user typed.
+    """The flags that the user typed, folders made absolute.
 
     Raises:
-        KinspectError: one of them may run or write something, or says what kinspect says itself.
+        KinspectError: one of them is not on the list.
     """
-    follows = ""
-    for flag in flags:
-        if follows in _OF_INTERNALS:
-            is_file = any(part in flag for part in _FILES_OF_INTERNALS)
-            if is_file or not flag.startswith(_TAKEN_OF_INTERNALS):
-                raise _refused(f"{follows} {flag}")
-            follows = ""
-        elif follows:
-            follows = ""
-        elif flag in _WITH_VALUE or flag in _OF_INTERNALS:
-            follows = flag
+    words = list(flags)
+    taken: list[str] = []
+    while words:
+        flag = words.pop(0)
+        name = _with_value(flag)
+        if name is not None or flag in _INTERNAL:
+            name = name or flag
+            value = flag[len(name) :] or (words.pop(0) if words else "")
+            if not value:
+                raise KinspectError(f"{name}: its value is missing", "put it behind it")
+            if name in _INTERNAL and not _INTERNAL[name].fullmatch(value):
+                raise _refused(f"{name} {value}")
+            taken += _joined(name, value, os.getcwd())
+        elif _TAKEN.fullmatch(flag):
+            taken.append(flag)
         else:
-            _check(flag)
-    if follows:
-        raise KinspectError(f"{follows}: its value is missing", "put it behind it")
-    return tuple(flags)
+            raise _error(flag)
+    return tuple(taken)
 
 
-def _check(flag: str) -> None:
+def _with_value(flag: str) -> str | None:
+    """The name of a flag that has a value, behind it or in it; None for others."""
+    if flag.startswith("-include"):
+        return flag if flag == "-include" else None
+    return next((name for name in _WITH_VALUE if flag.startswith(name)), None)
+
+
+def _error(flag: str) -> KinspectError:
     for name, option in _OURS.items():
         if flag.partition("=")[0] == name:
             hint = f"say {option} before the --" if option else "leave it out: it is what is done"
-            raise KinspectError(f"{flag}: kinspect states it itself", hint)
-    if not flag.startswith("-") and not flag.startswith("@"):
-        raise KinspectError(
+            return KinspectError(f"{flag}: kinspect states it itself", hint)
+    if not flag.startswith(("-", "@")):
+        return KinspectError(
             f"{flag}: no flag of the compiler", "sources stand before the --, flags behind it"
         )
-    if flag.startswith("-include-pch") or (
-        flag.startswith(_REFUSED) and not flag.startswith(_WITH_VALUE)
-    ):
-        raise _refused(flag)
+    return _refused(flag)
 
 
 def _refused(flag: str) -> KinspectError:
     return KinspectError(
-        f"{flag}: not taken, as it runs, loads, reads or writes something else than the source",
+        f"{flag}: not among the flags that are taken: -D, -I, -include, -std, -O, -g, -W and those"
+        " of arithmetic and optimisation",
         "compile by hand with it, and name the assembly (.s)",
     )
 
 
+def _joined(name: str, value: str, base: str) -> list[str]:
+    """A flag and its value as clang cannot take for anything else: no word begins with @."""
+    if name in ("-D", "-U"):
+        return [name + value]
+    if name in _FOLDERS:
+        return [name + os.path.normpath(os.path.join(base, value))]
+    if name == "-include":
+        place = os.path.normpath(os.path.join(base, value))
+        # By the compiler proper: the driver would load a precompiled header that lies beside it.
+        header = place if os.path.exists(place) else f"./{value}" if value[:1] == "@" else value
+        return ["-Xclang", "-include", "-Xclang", header]
+    return [name, value]
+
+
 def folders_of(flags: Sequence[str]) -> list[Path]:
-    """The folders, and files, that the user's own flags name to include from."""
+    """The folders, and files, to include from, of flags as `checked` returns them."""
     named = []
-    for flag, value in zip(flags, [*flags[1:], ""], strict=False):
-        for name in (*_FOLDERS, "-include"):
-            if flag == name:
-                named.append(Path(value))
-            elif flag.startswith(name) and name not in ("-include",) and len(flag) > len(name):
-                named.append(Path(flag[len(name) :]))
+    for flag, former in zip(flags, ["", *flags], strict=False):
+        name = next((name for name in _FOLDERS if flag.startswith(name)), None)
+        if name is not None:
+            named.append(Path(flag[len(name) :]))
+        elif former == "-Xclang" and os.path.isabs(flag):
+            named.append(Path(flag))
     return named
 
 
 def database_flags(source: Path) -> tuple[str, ...]:
-    """The flags that the nearest `compile_commands.json` states for a source, of those on a list.
+    """The flags that the nearest `compile_commands.json` states for a source, of those on the list.
 
     It is data of whoever wrote it: it chooses no program, and what it includes must lie where data
     may name files.
@@ -128,16 +140,19 @@ def database_flags(source: Path) -> tuple[str, ...]:
 
 
 def _stated_for(source: Path, text: str, name: str) -> Iterator[str]:
+    if source.name not in text:
+        return
     try:
         entries = json_value(text, name)
     except KinspectError:
         return
     wanted = os.path.realpath(source)
     for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and isinstance(entry.get("file"), str):
+        file = entry.get("file") if isinstance(entry, dict) else None
+        if isinstance(file, str) and os.path.basename(file) == source.name:
             folder = entry.get("directory")
             base = folder if isinstance(folder, str) else os.path.dirname(name)
-            if os.path.realpath(os.path.join(base, entry["file"])) == wanted:
+            if os.path.realpath(os.path.join(base, file)) == wanted:
                 yield from _listed(_words(entry), base)
                 return
 
@@ -153,19 +168,14 @@ def _words(entry: dict[str, Any]) -> list[str]:
 
 
 def _listed(words: Sequence[str], base: str) -> Iterator[str]:
-    """The words that are on the list, their folders made absolute."""
-    pending = ""
-    for word in words[1:]:
-        if pending:
-            yield from (pending, _absolute(pending, word, base))
-            pending = ""
-        elif word in _WITH_VALUE:
-            pending = word
-        elif word.startswith(_FROM_DATABASE):
-            folder = next((f for f in _FOLDERS if word.startswith(f)), None)
-            yield folder + _absolute(folder, word[len(folder) :], base) if folder else word
-
-
-def _absolute(name: str, value: str, base: str) -> str:
-    is_path = name in (*_FOLDERS, "-include")
-    return os.path.normpath(os.path.join(base, value)) if is_path else value
+    """The words that are on the list; others go, and what follows them stands for itself."""
+    rest = list(words[1:])
+    while rest:
+        word = rest.pop(0)
+        name = _with_value(word)
+        if name is not None:
+            value = word[len(name) :] or (rest.pop(0) if rest else "")
+            if value:
+                yield from _joined(name, value, base)
+        elif _TAKEN.fullmatch(word):
+            yield word

@@ -12,7 +12,7 @@ import operator
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -35,6 +35,7 @@ _OPERATORS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
     ast.LShift: lambda a, b: a << min(b, 64),
 }  # fmt: skip
 _MOST: Final = 1 << 62
+_MOST_LAUNCHES: Final = 1_000
 _MOST_TEXT: Final = 500
 """Characters of an expression."""
 
@@ -70,10 +71,16 @@ def stated_launches(source: str, flags: Sequence[str], name: str) -> tuple[State
     """
     if MARK not in source:
         return ()
-    known = {**_constants(source), **dict(_defined(flags))}
-    launches = []
-    for match in _STATED.finditer(source):
-        line = source.count("\n", 0, match.start()) + 1
+    known = _Numbers({**_constants(source), **dict(_defined(flags))}, {})
+    launches: list[StatedLaunch] = []
+    for line, text in enumerate(source.splitlines(), 1):
+        match = _STATED.search(text) if MARK in text else None
+        if match is None:
+            continue
+        if len(launches) >= _MOST_LAUNCHES:
+            raise KinspectError(
+                f"{name}:{line}: more than {_MOST_LAUNCHES} launches are stated", "state fewer"
+            )
         try:
             launches.append(_launch(match["text"].strip().removesuffix("*/"), known))
         except (ValueError, SyntaxError, ZeroDivisionError, RecursionError) as error:
@@ -99,7 +106,25 @@ def _constants(source: str) -> dict[str, str]:
     return found
 
 
-def _launch(text: str, known: Mapping[str, str]) -> StatedLaunch:
+class _Numbers(NamedTuple):
+    """The macros and constants of a file, and their values as far as they were asked for."""
+
+    texts: Mapping[str, str]
+    values: dict[str, int | None]
+
+    def value(self, name: str) -> int:
+        if name not in self.texts:
+            raise ValueError(f"{name} is no number of this file")
+        if name not in self.values:
+            self.values[name] = None  # until it is known: it may name itself
+            self.values[name] = _number(self.texts[name], self)
+        found = self.values[name]
+        if found is None:
+            raise ValueError(f"{name} names itself, or is no number")
+        return found
+
+
+def _launch(text: str, known: _Numbers) -> StatedLaunch:
     words = shlex.split(text)
     at = next(
         (n for n, word in enumerate(words) if re.match(r"(grid|workgroup|block|args|lds)=", word)),
@@ -120,7 +145,7 @@ def _launch(text: str, known: Mapping[str, str]) -> StatedLaunch:
     )
 
 
-def _extents(text: str, known: Mapping[str, str]) -> tuple[int, int, int]:
+def _extents(text: str, known: _Numbers) -> tuple[int, int, int]:
     sizes = [_number(part, known) for part in text.split(",")]
     if not 1 <= len(sizes) <= 3 or min(sizes) < 1:
         raise ValueError(f"{text} is not X, X,Y or X,Y,Z from 1 on")
@@ -128,7 +153,7 @@ def _extents(text: str, known: Mapping[str, str]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _arguments(text: str, known: Mapping[str, str]) -> str:
+def _arguments(text: str, known: _Numbers) -> str:
     """The same with numbers in place of names and expressions."""
     told = []
     for argument in filter(None, text.split(",")):
@@ -144,24 +169,21 @@ def _arguments(text: str, known: Mapping[str, str]) -> str:
     return ", ".join(told)
 
 
-def _number(text: str, known: Mapping[str, str], depth: int = 0) -> int:
-    if len(text) > _MOST_TEXT or depth > 20:
-        raise ValueError(f"{text[:40]} is too long, or names itself")
-    return _value(ast.parse(text.strip(), mode="eval").body, known, depth)
+def _number(text: str, known: _Numbers) -> int:
+    if len(text) > _MOST_TEXT:
+        raise ValueError(f"{text[:40]} is too long")
+    return _value(ast.parse(text.strip(), mode="eval").body, known)
 
 
-def _value(node: ast.expr, known: Mapping[str, str], depth: int) -> int:
+def _value(node: ast.expr, known: _Numbers) -> int:
     if isinstance(node, ast.Constant) and type(node.value) is int:
         value = node.value
     elif isinstance(node, ast.Name):
-        if node.id not in known:
-            raise ValueError(f"{node.id} is no number of this file")
-        value = _number(known[node.id], known, depth + 1)
+        value = known.value(node.id)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        value = -_value(node.operand, known, depth)
+        value = -_value(node.operand, known)
     elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = _value(node.left, known, depth), _value(node.right, known, depth)
-        value = _OPERATORS[type(node.op)](left, right)
+        value = _OPERATORS[type(node.op)](_value(node.left, known), _value(node.right, known))
     else:
         raise ValueError("only numbers, names and + - * / % << are read")
     if abs(value) > _MOST:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from msgspec import Struct
 
 VARIABLE = "KINSPECT_HIP_COMPILER"
@@ -17,9 +19,12 @@ class HipOptions(Struct, frozen=True):
         instances: template kernels to compile besides those that the file launches:
             `gemm<128, 64>`.
         seconds: that one compile may take.
+        root: the only folder that the source may include from, besides the system's; None for
+            where files may name others, and for folders of `flags`.
     """
 
     flags: tuple[str, ...] = ()
     compiler: str | None = None
     instances: tuple[str, ...] = ()
     seconds: float = 300.0
+    root: Path | None = None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
 import shlex
-import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -15,9 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from ...base.errors import KinspectError
-from ...base.lifetimes import run_to_end
-from ...base.limits import COMPILE_MEMORY
-from ...base.named_files import OPTION, allow, file_bytes, is_named, own_cache
+from ...base.named_files import OPTION, allow, file_bytes, is_named, own_cache, readable
 from ...base.programs import absolute_folders
 from ...base.status import doing
 from ...model import Artifact
@@ -27,34 +26,34 @@ from .diagnosis import failure, included
 from .flags import checked, database_flags, folders_of
 from .names import names_of
 from .options import HipOptions
+from .running import MOST_WRITTEN, Ran, run_compiler
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """Part of every key: raise it when the same inputs come to mean other assembly."""
 HEADERS: Final = Path(__file__).parent / "headers"
-MOST_BYTES: Final = 64 << 20
+MOST_BYTES: Final = 16 << 20
 """Of a source."""
 _CUDA: Final = frozenset((".cu", ".cuh"))
 """Suffixes of sources that use CUDA's names without including them."""
 _CODE: Final = "kernel.s"
 _MAIN: Final = "instances.hip"
 _DEPENDENCIES: Final = "dependencies"
-_INDEX: Final = "index.json"
-_MOST_KEPT: Final = 16
-"""Sets of headers that one source was compiled with which are remembered."""
-_DROPPED: Final = (
-    *("CCC_OVERRIDE_OPTIONS", "CCC_ADD_ARGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"),
-    *("OBJC_INCLUDE_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "LD_PRELOAD", "CC_LOG_DIAGNOSTICS"),
-    *("HIPCC_COMPILE_FLAGS_APPEND", "HIPCC_LINK_FLAGS_APPEND", "CC_PRINT_OPTIONS"),
-    *("CC_PRINT_HEADERS", "CC_PRINT_PROC_STAT", "RC_DEBUG_OPTIONS", "CLANG_CRASH_DIAGNOSTICS_DIR"),
+_KEPT: Final = frozenset(
+    ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "ROCM_PATH", "HIP_PATH", "HIP_CLANG_PATH")
 )
-"""Variables by which a compiler takes other flags, or writes other files."""
+"""Variables that a compiler gets: by others it takes flags, reads or writes files."""
 _SYSTEM: Final = ("/usr/include", "/usr/lib", "/usr/lib64", "/usr/local/include", "/opt/rocm")
+_HEADER_SUFFIXES: Final = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inc", ".inl", ".cu", ".hip")
 _GLOBAL: Final = b"__global__"
 _NAME: Final = re.compile(r"(?P<name>\w{1,200})\s{0,9}\(")
 _NEAR: Final = 400
 """Characters before and behind `__global__` in which its template and its name stand."""
-_KERNEL: Final = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)", re.M)
-_UNDEFINED: Final = re.compile(r"(?P<name>[\w.$]+)@(?:gotpcrel32|rel32)@lo")
+_MOST_NAMED: Final = 8
+_MOST_LOOKED_AT: Final = 1_000
+_KERNEL: Final = ".amdhsa_kernel"
+_UNDEFINED: Final = re.compile(r"(?P<name>[\w.$]{1,2000})@(?:gotpcrel32|rel32)@lo")
+_LONGEST: Final = 2_500
+"""Characters of a line of code that is looked at for calls."""
 
 
 class HipCode(Struct, frozen=True):
@@ -94,29 +93,46 @@ def compiled(source: Path, arch: str, options: HipOptions) -> HipCode:
     Raises:
         KinspectError: there is no compiler, a flag is refused, or the source does not compile.
     """
-    environment = {name: value for name, value in os.environ.items() if name not in _DROPPED}
-    environment["PATH"] = absolute_folders(environment.get("PATH"))
-    compiler = find_compiler(options.compiler, environment)
-    flags = (*database_flags(source), *checked(options.flags))
-    # Lines of what it includes from there are shown.
-    rocm = [] if compiler.rocm in (None, Path("/usr")) else [compiler.rocm]
-    allow(HEADERS, *folders_of(options.flags), *rocm)
-    store = Store(own_cache())
-    words = _words(compiler, source, arch, flags)
-    index = _index_key(source, words, options, compiler)
-    known = _stored(store, index)
-    return known or _compile(
-        store, index, _Compile(source, arch, compiler, words, options, environment)
+    environment = {name: value for name, value in os.environ.items() if name in _KEPT}
+    environment["PATH"] = absolute_folders(os.environ.get("PATH"))
+    compiler = find_compiler(options.compiler, os.environ)
+    typed = checked(options.flags)
+    job = _Compile(
+        source=source,
+        data=_data(source),
+        arch=arch,
+        compiler=compiler,
+        words=_words(compiler, source, arch, (*database_flags(source), *typed)),
+        own=() if options.root is not None else tuple(folders_of(typed)),
+        options=options,
+        environment=environment,
     )
+    allow(HEADERS, *job.own, *job.rocm)  # lines of what it includes from there are shown
+    store = Store(own_cache())
+    index = job.index()
+    return _stored(store, index, job) or _compile(store, index, job)
 
 
 class _Compile(Struct, frozen=True):
-    """One compile: the words of its command but for input and outputs."""
+    """One compile.
+
+    Args:
+        source: the file.
+        data: what it holds.
+        arch: gfx name.
+        compiler: that makes it.
+        words: of its command but for input and outputs.
+        own: folders and files that the user's own flags name to include from.
+        options: as asked for.
+        environment: variables of the compiler.
+    """
 
     source: Path
+    data: bytes
     arch: str
     compiler: HipCompiler
     words: tuple[str, ...]
+    own: tuple[Path, ...]
     options: HipOptions
     environment: Mapping[str, str]
 
@@ -126,36 +142,51 @@ class _Compile(Struct, frozen=True):
             [*self.words, "-S", "-o", str(self.source.with_suffix(".s").name), str(self.source)]
         )
 
+    def index(self) -> str:
+        """The key of what the source is compiled to, whatever its headers hold."""
+        inputs = {
+            "hip": FORMAT,
+            "source": str(self.source.absolute()),
+            "data": hashlib.sha256(self.data).hexdigest(),
+            "words": list(self.words),
+            "instances": list(self.options.instances),
+            "compiler": self.compiler.identity,
+            "environment": dict(self.environment),
+        }
+        return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def rocm(self) -> list[Path]:
+        """ROCm's folder, if it has one of its own."""
+        rocm = self.compiler.rocm
+        return [] if rocm is None or rocm == Path("/usr") else [rocm]
+
+    @property
+    def searched(self) -> list[Path]:
+        """Folders in which a header may come to lie that was not there before."""
+        named = [Path(word[2:]) for word in self.words if word.startswith("-I/")]
+        return [self.source.absolute().parent, *self.own, *named]
+
 
 def _words(compiler: HipCompiler, source: Path, arch: str, flags: Sequence[str]) -> tuple[str, ...]:
     words = [str(compiler.path), "-x", "hip", f"--offload-arch={arch}", "--offload-device-only"]
     if compiler.path.name != "hipcc":
         words.append("--no-default-config")
+    name = "cuda_runtime.h" if source.suffix in _CUDA else "hip/hip_runtime.h"
+    first = HEADERS / name
     if compiler.rocm is not None:
         words += [f"--rocm-path={compiler.rocm}", "-idirafter", str(HEADERS)]
         words.append(f"--rocm-device-lib-path={device_libraries(compiler.rocm)}")
+        if source.suffix not in _CUDA:
+            first = compiler.rocm / "include" / name
     else:
         words += ["-nogpuinc", "-nogpulib", "-isystem", str(HEADERS)]
-    first = "cuda_runtime.h" if source.suffix in _CUDA else "hip/hip_runtime.h"
-    words += ["-include", first]
-    # Without an id of the unit, equal sources have equal code.
-    return (*words, "-fuse-cuid=none", "-O3", "-g1", *flags)
-
-
-def _index_key(
-    source: Path, words: Sequence[str], options: HipOptions, compiler: HipCompiler
-) -> str:
-    """The key of what a source is compiled to, whatever its headers hold."""
-    inputs = {
-        "hip": FORMAT,
-        "source": str(source.absolute()),
-        "data": hashlib.sha256(_data(source)).hexdigest(),
-        "words": list(words),
-        "instances": list(options.instances),
-        "folder": os.getcwd(),
-        "compiler": compiler.identity,
-    }
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+    # By the compiler proper: the driver looks for a precompiled header in the working folder.
+    words += ["-Xclang", "-include", "-Xclang", str(first)]
+    # Without an id of the unit, equal sources have equal code, whichever folder is worked in.
+    folder = source.absolute().parent
+    words += ["-fuse-cuid=none", "-fno-crash-diagnostics", f"-fdebug-compilation-dir={folder}"]
+    return (*words, "-O3", "-g1", *flags)
 
 
 def _data(source: Path) -> bytes:
@@ -167,25 +198,18 @@ def _data(source: Path) -> bytes:
         ) from None
 
 
-def _stored(store: Store, index: str) -> HipCode | None:
+def _stored(store: Store, index: str, job: _Compile) -> HipCode | None:
     """The assembly that was made of the same source, with headers that are as they were then."""
     entry = store.get(index)
     if entry is None:
         return None
-    for path, stamp, digest in entry.facts["headers"]:
-        if _stamp(path) != stamp and _digest(path) != digest:
-            store.remove(index)
-            return None
+    headers = entry.facts["headers"]
+    is_same = all(_digest(path) == digest for path, digest in headers)
+    if not is_same or entry.facts["listing"] != _listing(job):
+        store.remove(index)
+        return None
+    _check_included(job, [Path(path) for path, _ in headers])
     return HipCode.of(entry, from_store=True)
-
-
-def _stamp(path: str) -> str:
-    """Size and time of a header; empty where it is gone. Reading all of them takes longer."""
-    try:
-        state = os.stat(path)
-    except OSError:
-        return ""
-    return f"{state.st_size} {state.st_mtime_ns}"
 
 
 def _digest(path: str) -> str:
@@ -196,6 +220,18 @@ def _digest(path: str) -> str:
         return ""
 
 
+def _listing(job: _Compile) -> str:
+    """The names of headers where new ones would be found before others, as a hash."""
+    names: list[str] = []
+    for folder in job.searched:
+        try:
+            listed = sorted(entry.name for entry in os.scandir(folder))
+        except OSError:
+            continue
+        names += [str(folder), *(name for name in listed if name.endswith(_HEADER_SUFFIXES))]
+    return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+
+
 def _compile(store: Store, index: str, job: _Compile) -> HipCode:
     doing(f"compiling {job.source.name} for {job.arch}")
     with store.stage() as folder:
@@ -204,45 +240,81 @@ def _compile(store: Store, index: str, job: _Compile) -> HipCode:
         if job.options.instances:
             main = folder / _MAIN
             main.write_text(_instances(job.source, job.options.instances), encoding="utf-8")
-        listing = ("-dependency-file", str(dependencies), "-MT", "code", "-sys-header-deps")
         words = [
             *(*job.words, "-S", "-o", str(code), "-H", "-w"),
-            *("-fno-caret-diagnostics", "-fno-color-diagnostics"),
-            *(flag for word in listing for flag in ("-Xclang", word)),
+            *("-fno-caret-diagnostics", "-fno-color-diagnostics", f"-ffile-prefix-map={folder}=."),
             str(main),
         ]
-        try:
-            done = run_to_end(
-                words, job.options.seconds, environment=job.environment, memory=COMPILE_MEMORY
-            )
-        except subprocess.TimeoutExpired:
-            raise KinspectError(
-                f"{job.source}: the compile took longer than {job.options.seconds:g} s",
-                "give it more with --time-limit",
-            ) from None
-        except OSError as error:
-            raise _unusable(
-                job.compiler, f"cannot be started ({error.strerror or error})"
-            ) from None
-        stderr = done.stderr.decode(errors="replace")
-        read = [*included(stderr), *_listed(dependencies)]
-        _check_included(job, read, main)
-        if done.returncode or not code.is_file():
+        listing = ("-dependency-file", str(dependencies), "-MT", "code", "-sys-header-deps")
+        lists = [flag for word in listing for flag in ("-Xclang", word)]
+        listed, began = _listing(job), time.time()
+        ran = _ran(job, folder, [*words, *lists])
+        if not ran.status and not dependencies.is_file():
+            # A file of `#embed` is missing, which is no error where dependencies are listed.
+            ran = _ran(job, folder, words)
+            code.unlink(missing_ok=True)
+        read = [path for path in (*included(ran.stderr), *_listed(dependencies)) if path != main]
+        _check_included(job, read)
+        if ran.status or not code.is_file():
             why = why_unusable(job.compiler)
             if why:
                 raise _unusable(job.compiler, why)
-            said = stderr.replace(str(main), str(job.source))
-            raise failure(job.source, said, job.by_hand(), all_known=dependencies.is_file())
+            if code.is_file() and code.stat().st_size >= MOST_WRITTEN:
+                raise KinspectError(
+                    f"{job.source}: its assembly has more than {MOST_WRITTEN >> 20} MiB",
+                    "compile a part of it",
+                )
+            said = ran.stderr.replace(str(main), str(job.source))
+            is_known = ran.is_confined or dependencies.is_file()
+            raise failure(job.source, said, job.by_hand(), all_known=is_known)
         text = code.read_text(encoding="utf-8", errors="replace")
-        _check_kernels(job, text)
-        headers = sorted({os.path.realpath(path) for path in read if path != main})
+        kernels = _kernels(text)
+        _check_kernels(job, kernels)
+        headers = sorted({os.path.realpath(path) for path in read})
         facts = {
-            "headers": [(path, _stamp(path), _digest(path)) for path in headers],
-            "names": names_of(_KERNEL.findall(text)),
+            "headers": [(path, _digest(path)) for path in headers],
+            "listing": listed,
+            "names": names_of(kernels),
             "notes": _notes(text),
         }
+        if _changed_meanwhile(job, headers, began):
+            index = hashlib.sha256(f"{index} {began} {os.getpid()}".encode()).hexdigest()
         entry = store.put(index, folder, {"amdgcn": _CODE}, facts)
     return HipCode.of(entry, from_store=False)
+
+
+def _ran(job: _Compile, folder: Path, words: Sequence[str]) -> Ran:
+    """Runs the compiler.
+
+    Raises:
+        KinspectError: it cannot be started, or took too long.
+    """
+    included_from = map(str, (job.source.absolute(), HEADERS, *job.own, *job.rocm))
+    try:
+        return run_compiler(
+            words,
+            job.compiler.path,
+            folder,
+            job.options.seconds,
+            job.environment,
+            _readable(job),
+            included_from,
+        )
+    except OSError as error:
+        raise _unusable(job.compiler, f"cannot be started ({error.strerror or error})") from None
+    except KinspectError as error:
+        raise KinspectError(f"{job.source}: {error.message}", error.hint) from None
+
+
+def _readable(job: _Compile) -> list[str]:
+    return readable() if job.options.root is None else [str(job.options.root)]
+
+
+def _changed_meanwhile(job: _Compile, headers: Iterable[str], began: float) -> bool:
+    """Whether nobody knows which contents of a file were compiled: it is not found again then."""
+    if _data(job.source) != job.data:
+        return True
+    return any(os.path.exists(path) and os.stat(path).st_mtime >= began for path in headers)
 
 
 def _unusable(compiler: HipCompiler, why: str) -> KinspectError:
@@ -262,41 +334,51 @@ def _instances(source: Path, instances: Iterable[str]) -> str:
 def _listed(dependencies: Path) -> list[Path]:
     """The files that the compiler lists for make, those that `#embed` names among them."""
     try:
-        text = dependencies.read_text(encoding="utf-8", errors="replace")
+        text = os.fsdecode(dependencies.read_bytes())
     except OSError:
         return []
-    words = text.partition(":")[2].replace("\\\n", " ")
-    names = re.split(r"(?<!\\)\s+", words.strip())
-    return [Path(name.replace("\\ ", " ")) for name in names if name]
+    names = re.split(r"(?<!\\) +(?:\\\n *)?", text.partition(":")[2].strip(" \n"))
+    plain = (name.replace("\\ ", " ").replace("\\#", "#").replace("$$", "$") for name in names)
+    return [Path(name) for name in plain if name.strip("\\\n")]
 
 
-def _check_included(job: _Compile, read: Iterable[Path], main: Path) -> None:
+def _check_included(job: _Compile, read: Iterable[Path]) -> None:
     """Raises an error if a file is included from where it may not be; nothing of it is told."""
-    own = [Path(os.path.realpath(folder)) for folder in folders_of(job.options.flags)]
-    compiler = Path(os.path.realpath(job.compiler.path)).parent.parent
-    rocm = [job.compiler.rocm] if job.compiler.rocm not in (None, Path("/usr")) else []
-    folders = [*map(Path, _SYSTEM), HEADERS, *own, *rocm]
-    if compiler not in (Path("/"), Path("/usr")):
-        folders.append(compiler)
+    folders = [Path(os.path.realpath(folder)) for folder in (*job.own, *job.rocm, HEADERS)]
+    folders += [Path(os.path.realpath(job.compiler.path)).parent.parent / "lib" / "clang"]
+    folders += map(Path, _SYSTEM)
+    source = Path(os.path.realpath(job.source))
     for path in read:
         place = Path(os.path.realpath(path))
-        if place == Path(os.path.realpath(main)) or place == Path(os.path.realpath(job.source)):
+        if place == source or any(place.is_relative_to(folder) for folder in folders):
             continue
-        if not any(place.is_relative_to(folder) for folder in folders) and not is_named(place):
-            raise KinspectError(
-                f"{job.source}: it includes {path}, outside of its checkout and of -I folders",
-                f"if it should: `-- -I FOLDER`, or {OPTION} FOLDER",
-            )
+        root = job.options.root
+        if not is_named(place) or not (root is None or place.is_relative_to(root)):
+            raise outside(job.source, str(path))
 
 
-def _check_kernels(job: _Compile, text: str) -> None:
-    if _KERNEL.search(text):
+def outside(source: Path, path: str) -> KinspectError:
+    """The error of a source that includes what it may not read."""
+    return KinspectError(
+        f"{source}: it includes {path}, outside of its checkout and of -I folders",
+        f"if it should: `-- -I FOLDER`, or {OPTION} FOLDER",
+    )
+
+
+def _kernels(text: str) -> list[str]:
+    """The symbols of the kernels of an assembly."""
+    lines = (line.strip() for line in text.splitlines() if _KERNEL in line)
+    return [line.split()[1] for line in lines if line.startswith(_KERNEL) and " " in line]
+
+
+def _check_kernels(job: _Compile, kernels: Sequence[str]) -> None:
+    if kernels:
         return
-    names = [*_template_kernels(_data(job.source))]
+    names = [*dict.fromkeys(itertools.islice(_template_kernels(job.data), _MOST_NAMED))]
     if names:
-        listed = ", ".join(dict.fromkeys(names[:8]))
         raise KinspectError(
-            f"{job.source}: its kernels are templates that it does not launch itself: {listed}",
+            f"{job.source}: its kernels are templates that it does not launch itself:"
+            f" {', '.join(names)}",
             f"name what to compile, with values: --instantiate '{names[0]}'",
         )
     raise KinspectError(f"{job.source}: no kernel in it", "name a file with a __global__ function")
@@ -305,7 +387,9 @@ def _check_kernels(job: _Compile, text: str) -> None:
 def _template_kernels(data: bytes) -> Iterator[str]:
     """Yields kernels that are templates, `gemm<M, N>`, as far as a look at the text tells."""
     at = data.find(_GLOBAL)
-    while at >= 0:
+    for _ in range(_MOST_LOOKED_AT):
+        if at < 0:
+            return
         before = re.split(r"[;{}]", data[max(0, at - _NEAR) : at].decode(errors="replace"))[-1]
         behind = data[at + len(_GLOBAL) : at + _NEAR].decode(errors="replace")
         _, template, parameters = before.rpartition("template")
@@ -319,11 +403,14 @@ def _template_kernels(data: bytes) -> Iterator[str]:
 
 
 def _notes(text: str) -> list[str]:
-    defined = set(re.findall(r"^([\w.$]+):", text, re.M))
-    undefined = dict.fromkeys(
-        m["name"] for m in _UNDEFINED.finditer(text) if m["name"] not in defined
-    )
-    names = ", ".join([*undefined][:3])
-    return (
-        [f"calls what is not in the file: {names}; their work is not counted"] if undefined else []
-    )
+    calls: dict[str, None] = {}
+    labels: set[str] = set()
+    for line in text.splitlines():
+        if "@" in line and len(line) <= _LONGEST:
+            calls.update((match["name"], None) for match in _UNDEFINED.finditer(line))
+        elif line[:1] not in ("", "\t", " ", ";", ".") and ":" in line:
+            labels.add(line.partition(":")[0])
+    undefined = [name for name in calls if name not in labels]
+    if not undefined:
+        return []
+    return [f"calls what is not in the file: {', '.join(undefined[:3])}; their work is not counted"]
