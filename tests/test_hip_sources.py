@@ -15,12 +15,15 @@ import kinspect
 import numpy as np
 import pytest
 from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.base.named_files import allow, allow_target
 from kinspect.inspector.compile.hip import compilers
 from kinspect.inspector.compile.hip.compilers import find_compiler
 from kinspect.inspector.compile.hip.diagnosis import failure
 from kinspect.inspector.compile.hip.flags import checked, database_flags
 from kinspect.inspector.compile.hip.launches import stated_launches
 from kinspect.inspector.compile.hip.names import names_of
+from kinspect.inspector.compile.hip.options import HipOptions
+from kinspect.inspector.compile.hip.source import compiled
 
 CLANG = next((p for n in range(29, 16, -1) if (p := shutil.which(f"clang-{n}"))), None)
 needs_clang = pytest.mark.skipif(CLANG is None, reason="no clang from 17 on")
@@ -224,8 +227,6 @@ def test_a_database_states_flags_of_the_code_and_nothing_else(tmp_path: Path) ->
     (tmp_path / "build").mkdir()
     (tmp_path / "build" / "compile_commands.json").write_text(json.dumps([{"file": 3}, entry]))
     (tmp_path / ".git").mkdir()
-    from kinspect.inspector.base.named_files import allow_target
-
     allow_target(source)
     assert database_flags(source) == (
         "-DTILE=8", f"-I{tmp_path}/include", f"-isystem{folder}/third", "-std=c++20",
@@ -354,3 +355,76 @@ def test_results_are_those_of_numpy(source: Path) -> None:
     kinspect.emulate_code(source, [x[:64].copy()], **words)  # type: ignore[arg-type]
     with pytest.raises(KinspectError, match="argument 1 is list"):
         kinspect.emulate_code(source, [np.float32(3), [1.0], y], **launch)
+
+
+# ------------------------------------------------------------------ what strangers tried
+
+
+@needs_clang
+def test_a_header_that_comes_to_be_found_first_is_seen(tool_in_process: Tool, source: Path) -> None:
+    for name, text in (("a", None), ("b", "#define WIDTH 128\n")):
+        source.with_name(name).mkdir()
+        if text is not None:
+            (source.with_name(name) / "size.h").write_text(text)
+    source.write_text("#include <size.h>\n" + SOURCE)
+    words = ("--", "-I", str(source.with_name("a")), "-I", str(source.with_name("b")))
+
+    def code() -> str:
+        done = tool_in_process("analyze", source, "--format", "json", "--details", *words)
+        assert done.returncode == 0, done.stderr
+        return str(json.loads(done.stdout)["kernels"][0]["artifacts"]["amdgcn"]["sha256"])
+
+    before = code()
+    (source.with_name("a") / "size.h").write_text("#define WIDTH 64\n")
+    assert code() != before
+
+
+@needs_clang
+def test_nothing_beside_a_source_is_loaded_by_the_compiler(
+    tool_in_process: Tool, source: Path
+) -> None:
+    (source.parent / "hip").mkdir()
+    for name in ("hip/hip_runtime.h.pch", "hip_runtime.h.gch", "clang.cfg", ".clang"):
+        (source.parent / name).write_text("no precompiled header, no settings")
+    evil = source.parent / "evil.rsp"
+    evil.write_text("X -fplugin=evil.so")
+    (source.parent / ".git").mkdir()
+    words = ["c", "-D", "@evil.rsp"]
+    entry = {"directory": str(source.parent), "file": source.name, "arguments": words}
+    (source.parent / "compile_commands.json").write_text(json.dumps([entry]))
+    done = tool_in_process("analyze", source)
+    assert done.returncode == 2
+    assert "macro name must be an identifier" in done.stderr, "it is a macro, and no file of flags"
+    (source.parent / "compile_commands.json").unlink()
+    assert tool_in_process("analyze", source).returncode == 0
+
+
+@needs_clang
+def test_a_crash_of_the_compiler_leaves_nothing(
+    tool_in_process: Tool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    path = tmp_path / "crash.hip"
+    path.write_text("#pragma clang __debug crash\n__global__ void f() {}")
+    done = tool_in_process("analyze", path)
+    assert done.returncode == 2
+    assert "the compiler" in done.stderr or "command failed" in done.stderr
+    assert list(scratch.iterdir()) == []
+    assert list(tmp_path.glob("*.sh")) == []
+
+
+@needs_clang
+def test_of_a_server_s_root_a_source_does_not_lead_out(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "o.h").write_text("#define SECRET 4711\n")
+    path = root / "k.hip"
+    path.write_text('#include "../o.h"\n__global__ void f(int* x) { *x = SECRET; }')
+    allow_target(path)
+    allow(tmp_path)  # as where the source's checkout is wider than the root
+    assert compiled(path, "gfx942", HipOptions()).names == {"_Z1fPi": "f"}
+    for flags in ((), ("-I", str(tmp_path)), ("-include", str(tmp_path / "o.h"))):
+        with pytest.raises(KinspectError, match=r"it includes .*o\.h, outside"):
+            compiled(path, "gfx942", HipOptions(flags=flags, root=root))
