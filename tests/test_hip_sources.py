@@ -325,6 +325,32 @@ def test_an_error_of_the_compiler_says_what_to_do(stderr: str, message: str, hin
 
 
 @needs_clang
+def test_registers_are_held_down_for_more_waves(tool_in_process: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "mul.hip"
+    path.write_text("""\
+// KINSPECT_LAUNCH mul grid=64 workgroup=256 args="f32[1064960], f32[1064960]"
+__global__ void mul(const float* a, float* b) {
+  int t = blockIdx.x * blockDim.x + threadIdx.x;
+  float x[64];
+  for (int i = 0; i < 64; ++i) x[i] = a[t + i * 16384];
+  for (int k = 0; k < 4; ++k)
+    for (int i = 0; i < 64; ++i) x[i] = x[i] * x[(i + 7) % 64] + x[(i * 5 + 1) % 64];
+  for (int i = 0; i < 64; ++i) b[t + i * 16384] = x[i];
+}
+""")
+    done = tool_in_process("try", path, "--arch", "gfx90a", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    (kernel,) = json.loads(done.stdout)["kernels"]
+    before = kernel["metrics"]["occupancy.waves_per_eu"]
+    (row,) = [
+        row
+        for row in kernel["tried"]
+        if [(c["name"], c["value"]) for c in row["change"]] == [("amdgpu_waves_per_eu", before + 1)]
+    ]
+    assert row["metrics"]["occupancy.waves_per_eu"] == before + 1
+
+
+@needs_clang
 def test_macros_and_bounds_are_tried(tool_in_process: Tool, source: Path) -> None:
     done = tool_in_process("try", source, "--kernel", "blas*", "--format", "json")
     assert done.returncode == 0, done.stderr

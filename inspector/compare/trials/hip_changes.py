@@ -1,13 +1,20 @@
-"""What can be changed of the compile of a HIP source: its macros, and how large a workgroup is."""
+"""What can be changed of the compile of a HIP source.
+
+Its macros, how large a workgroup is, how many waves its registers are held down for.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from ...capture.targets import CPP, SUFFIXES, kind_of
+from ...compile.hip.options import HipOptions
 from ...machines.loader import DEFAULT_ARCH, load
 from ...model import Change, KernelReport, Variant
 from ...pipeline.hip_sources import definitions
@@ -22,6 +29,8 @@ _MOST_MACROS: Final = 8
 BOUNDS: Final = "__launch_bounds__"
 _BOUNDS_FLAG: Final = "--gpu-max-threads-per-block"
 """Clang's bounds for kernels that state none."""
+WAVES: Final = "amdgpu_waves_per_eu"
+OPTIONS: Final = (BOUNDS, WAVES)
 _DEFAULT: Final = 1024
 """Work-items of a workgroup that clang allows where nothing is stated."""
 
@@ -44,7 +53,7 @@ def variant_of(kernel: KernelReport) -> Variant:
 def changes_of(
     kernel: KernelReport, source: str, flags: Sequence[str]
 ) -> Iterator[tuple[Change, ...]]:
-    """Yields what to try on a kernel: half and twice each macro, the bounds of its launch.
+    """Yields what to try on a kernel: half and twice each macro, bounds, more waves on a SIMD.
 
     Args:
         kernel: its report.
@@ -55,6 +64,9 @@ def changes_of(
     threads = workgroup.value if workgroup and workgroup.origin != "estimated" else None
     if isinstance(threads, int) and threads < _DEFAULT:
         yield (Change("macro", BOUNDS, threads),)
+    step = kernel.metrics.get("occupancy.next_step")
+    if step and isinstance(step.value, Mapping) and step.value["resource"] == "vgpr":
+        yield (Change("macro", WAVES, math.ceil(step.value["gives"])),)
     for match in [*_OPEN_MACRO.finditer(source)][:_MOST_MACROS]:
         name = match["name"]
         if any(flag.removeprefix("-D").partition("=")[0] == name for flag in flags):
@@ -65,8 +77,11 @@ def changes_of(
                 yield (Change("macro", name, other, value),)
 
 
-def flags_of(changes: Sequence[Change]) -> tuple[str, ...]:
-    """The compiler's flags that make some changes."""
-    macros = {change.name: change.value for change in changes if change.name != BOUNDS}
-    bounds = [f"{_BOUNDS_FLAG}={change.value}" for change in changes if change.name == BOUNDS]
-    return (*definitions(macros), *bounds)
+def changed(own: HipOptions, changes: Sequence[Change]) -> HipOptions:
+    """How a source is compiled with some changes."""
+    values = {change.name: change.value for change in changes}
+    waves, bounds = values.pop(WAVES, own.waves_per_eu), values.pop(BOUNDS, None)
+    flags = [*own.flags, *definitions(values)]
+    if bounds is not None:
+        flags.append(f"{_BOUNDS_FLAG}={bounds}")
+    return replace(own, flags=tuple(flags), waves_per_eu=waves)

@@ -40,7 +40,7 @@ from .capturing import (
     other_work,
     point_of,
 )
-from .hip_changes import BOUNDS, changes_of, flags_of, is_hip, variant_of
+from .hip_changes import OPTIONS, changed, changes_of, is_hip, variant_of
 from .kernel_trials import KernelTrialsProgress
 from .outcome import TrialOutcome, outcome_of, run_trial
 from .planning import candidates_by_kernel, changes_for, is_compilable, path_of
@@ -254,7 +254,7 @@ class Trials:
             progress = KernelTrialsProgress(kernel, self._request.pack, no_time)
             progress.plan_unasked(changes)
             for number, (change, *_) in enumerate(changes):
-                if change.name != BOUNDS and self._run.overrides.grid is not None:
+                if change.name not in OPTIONS and self._run.overrides.grid is not None:
                     progress.does_other_work(number, _STATED_GRID.format(change.name))
             self._kernels.append(progress)
 
@@ -419,9 +419,8 @@ class Trials:
             analysis=analysis,
         )
         if is_hip(kernel.kernel):
-            own = options_of(self._run)
-            flags = (*own.flags, *flags_of(kernel.changes[number]))
-            job = replace(job, hip=replace(own, flags=flags, seconds=TRIAL_SECONDS))
+            own = changed(options_of(self._run), kernel.changes[number])
+            job = replace(job, hip=replace(own, seconds=TRIAL_SECONDS))
             if kernel.is_other_work(number):
                 job = replace(job, analysis=replace(analysis, time=None))
         kernel.waiting.discard(number)

@@ -21,6 +21,8 @@ class HipOptions(Struct, frozen=True):
         seconds: that one compile may take.
         root: the only folder that the source may include from, besides the system's; None for
             where files may name others, and for folders of `flags`.
+        waves_per_eu: waves on a SIMD that the registers of all kernels are held down for; None
+            for what the source states.
     """
 
     flags: tuple[str, ...] = ()
@@ -28,3 +30,4 @@ class HipOptions(Struct, frozen=True):
     instances: tuple[str, ...] = ()
     seconds: float = 300.0
     root: Path | None = None
+    waves_per_eu: int | None = None

@@ -102,7 +102,10 @@ def compiled(source: Path, arch: str, options: HipOptions) -> HipCode:
         data=_data(source),
         arch=arch,
         compiler=compiler,
-        words=_words(compiler, source, arch, (*database_flags(source), *typed)),
+        words=(
+            *_words(compiler, source, arch, (*database_flags(source), *typed)),
+            *_waves_words(options.waves_per_eu),
+        ),
         own=() if options.root is not None else tuple(folders_of(typed)),
         options=options,
         environment=environment,
@@ -187,6 +190,13 @@ def _words(compiler: HipCompiler, source: Path, arch: str, flags: Sequence[str])
     folder = source.absolute().parent
     words += ["-fuse-cuid=none", "-fno-crash-diagnostics", f"-fdebug-compilation-dir={folder}"]
     return (*words, "-O3", "-g1", *flags)
+
+
+def _waves_words(waves: int | None) -> tuple[str, ...]:
+    if waves is None:
+        return ()
+    header = str(HEADERS / "hip/kinspect/waves_per_eu.h")
+    return (f"-DKINSPECT_WAVES_PER_EU={waves}", "-Xclang", "-include", "-Xclang", header)
 
 
 def _data(source: Path) -> bytes:
