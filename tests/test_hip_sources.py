@@ -316,12 +316,58 @@ def test_names_are_those_of_the_source() -> None:
         ("k.hip:1:1: error: a\nk.hip:2:1: error: b\n2 errors generated.", ":1:1: a (and 1 more)",
          "by hand"),
         ("Killed", "the compiler failed: Killed", "by hand"),
+        ("k.hip:1:1: error: use of undeclared identifier 'hipFoo'", "'hipFoo'", "ROCm's may"),
+        ("k.hip:1:1: error: use of undeclared identifier 'TILE'", "'TILE'", "-DNAME=VALUE"),
     ],
 )  # fmt: skip
 def test_an_error_of_the_compiler_says_what_to_do(stderr: str, message: str, hint: str) -> None:
     error = failure(Path("k.hip"), stderr, "clang k.hip")
     assert message in error.message
     assert hint in error.hint
+
+
+def test_the_folder_of_a_header_is_found_in_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src").mkdir()
+    (tmp_path / "include/deep").mkdir(parents=True)
+    (tmp_path / "include/deep/tile.h").write_text("")
+    monkeypatch.chdir(tmp_path / "src")
+    allow(tmp_path)
+    source = Path("k.hip")
+    source.write_text("k<< <1, 64>> >();")
+    told = failure(source, "k.hip:1:10: fatal error: 'deep/tile.h' file not found", "clang")
+    assert told.hint == "name its folder: `-- -I ../include`"
+    gone = failure(source, "k.hip:1:10: fatal error: 'other/tile.h' file not found", "clang")
+    assert gone.hint == "name its folder: `-- -I FOLDER`"
+    spaced = failure(source, "k.hip:1:5: error: expected expression", "clang k.hip")
+    assert "without spaces" in spaced.hint
+
+
+@needs_clang
+def test_what_clang_s_wrapper_brings_is_there(tool_in_process: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "named.hip"
+    path.write_text(
+        "struct Named { virtual std::string name() const { return std::string(); } };\n"
+        "__global__ void one(int* x) { *x = 1; }\n"
+    )
+    reported(tool_in_process, path)
+
+
+@needs_clang
+def test_a_rocm_without_the_target_s_libraries_is_not_used(
+    tool_in_process: Tool, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rocm = tmp_path / "rocm"
+    (rocm / "include/hip").mkdir(parents=True)
+    (rocm / "include/hip/hip_runtime.h").write_text("#error it is used")
+    (rocm / "amdgcn/bitcode").mkdir(parents=True)
+    (rocm / "amdgcn/bitcode/ocml.bc").write_text("")
+    monkeypatch.setenv("ROCM_PATH", str(rocm))
+    assert find_compiler(None, os.environ).rocm == rocm
+    (kernel,) = reported(tool_in_process, source, "--arch", "gfx950")
+    assert kernel["name"] == "blas::axpy"
 
 
 @needs_clang

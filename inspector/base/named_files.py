@@ -57,7 +57,7 @@ def allow_target(path: Path) -> None:
     A link is where it lies, not where it leads.
     """
     folder = Path(os.path.realpath(path if path.is_dir() else path.parent))
-    allow(_checkout(folder))
+    allow(checkout_of(folder))
     if any(folder.is_relative_to(cache) for cache in _own_caches()):
         allow_packages()
 
@@ -199,7 +199,7 @@ def checked(path: Path, by: Path, written: str | None = None) -> Path:
     """
     hint = "name it on the command line"
     place = Path(os.path.realpath(path))
-    checkout = _checkout(Path(os.path.realpath(by)).parent)
+    checkout = checkout_of(Path(os.path.realpath(by)).parent)
     is_there = place.is_relative_to(checkout) and not _is_of_kernel(place)
     if not is_there and (written is not None or not _is_allowed(place)):
         raise KinspectError(f"{path}: outside the checkout of {by}, which names it", hint)
@@ -368,7 +368,7 @@ def _wide(user_home: str) -> frozenset[Path]:
     return frozenset((home, *home.parents, Path(os.sep)))
 
 
-def _checkout(folder: Path) -> Path:
+def checkout_of(folder: Path) -> Path:
     """The nearest folder above with `.git`, below the user's home; without one the folder."""
     for parent in (folder, *folder.parents):
         if parent in _wide(os.path.expanduser("~")):
@@ -394,7 +394,7 @@ def is_users_own(folder: Path, name: str) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def _working_checkout(folder: str) -> Path:
-    return _checkout(Path(os.path.realpath(folder)))
+    return checkout_of(Path(os.path.realpath(folder)))
 
 
 def own_cache() -> Path:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from ...base.errors import KinspectError
+from ...base.named_files import checkout_of, file_text, is_named
 
 _ERROR: Final = re.compile(
     r"^(?P<place>[^\n:]+:\d+:\d+|[\w+.-]+): (?:fatal )?error: (?P<text>.+)$", re.M
@@ -18,6 +21,13 @@ _REFUSED: Final = re.compile(
 )
 _INCLUDED: Final = re.compile(r"^\.+ (?P<path>.+)$", re.M)
 _NO_TARGET: Final = re.compile(r"(unsupported|invalid|unknown).*(gfx\w+|target)")
+_SPACED: Final = re.compile(r"<<\s+<|<\s+<<")
+_LACKING: Final = re.compile(
+    r"(?:undeclared identifier|unknown type name|no type named)"
+    r" '(?P<name>(?:cuda|hip|cu[A-Z]|CU_?|__)\w+)'"
+)
+_MOST_LOOKED_AT: Final = 20_000
+"""Files and folders of a checkout among which a header is looked for."""
 _PACKAGES: Final = (
     (("rocwmma/",), "rocWMMA"),
     (("ck/", "ck_tile/"), "Composable Kernel"),
@@ -31,6 +41,9 @@ _PACKAGES: Final = (
     (("mma.h", "cuda_pipeline", "cooperative_groups/memcpy_async"), "CUDA, for NVIDIA GPUs alone"),
     (("hiprand/", "rocrand/", "hipfft/", "rocfft/", "miopen/"), "ROCm's library of that name"),
     (("hip/", "hsa/", "amd_comgr/"), "ROCm's HIP (Debian: libamdhip64-dev, rocm-device-libs)"),
+    (("glm/",), "GLM (Debian: libglm-dev)"),
+    (("rocm_smi/", "amd_smi/"), "ROCm SMI (Debian: librocm-smi-dev)"),
+    (("RAJA/", "Kokkos", "umpire/"), "the library of that name"),
     (("mpi.h",), "MPI"),
     (("omp.h",), "OpenMP (Debian: libomp-dev)"),
     (("gtest/", "benchmark/", "fmt/", "CLI/"), "the project's own dependencies"),
@@ -58,7 +71,7 @@ def failure(source: Path, stderr: str, command: str, *, all_known: bool = True) 
         all_known: whether all files are known that it read. Else errors may tell what is in one
             that it may not read: only that which ended the compile is told.
     """
-    found = [m for m in _ERROR.finditer(stderr) if all_known or ": fatal error:" in m[0]]
+    found = [m for m in _ERROR.finditer(stderr) if all_known or _is_told(m)]
     if not found and not all_known:
         return KinspectError(f"{source}: it does not compile", f"by hand: `{command}`")
     if not found:
@@ -80,21 +93,67 @@ def failure(source: Path, stderr: str, command: str, *, all_known: bool = True) 
         )
     if missing is not None:
         return KinspectError(
-            f"{place}: {missing['name']} is not there{more}", _bringing(missing["name"])
+            f"{place}: {missing['name']} is not there{more}", _bringing(missing["name"], source)
+        )
+    if text == "expected expression" and _SPACED.search(_line(source, place)):
+        return KinspectError(
+            f"{place}: `<< <` starts a launch for NVIDIA's compiler alone{more}",
+            "write <<< and >>> without spaces",
         )
     return KinspectError(f"{place}: {text[:300]}{more}", _hint(text, command))
+
+
+def _is_told(error: re.Match[str]) -> bool:
+    """Whether an error tells nothing of what is in a file: the driver's, or that ends a compile."""
+    return ":" not in error["place"] or ": fatal error:" in error[0]
 
 
 def _hint(text: str, command: str) -> str:
     if _NO_TARGET.search(text):
         return "choose another --arch, or a newer compiler with --hip-compiler"
+    lacking = _LACKING.search(text)
+    if lacking is not None:
+        return (
+            f"kinspect's own headers do not have {lacking['name']}; ROCm's may, where they are"
+            f" installed; by hand: `{command}`"
+        )
     if "use of undeclared identifier" in text or "unknown type name" in text:
         return f"the build may state it: `-- -DNAME=VALUE -include FILE`; by hand: `{command}`"
     return f"flags of the build stand behind --; by hand: `{command}`"
 
 
-def _bringing(header: str) -> str:
+def _line(source: Path, place: str) -> str:
+    """The line of a source at which an error is; empty where it is in another file."""
+    path, number, _ = place.rsplit(":", 2) if place.count(":") > 1 else (place, "0", "0")
+    if path != str(source) or not number.isdecimal():
+        return ""
+    with suppress(OSError, IndexError):
+        return file_text(source).splitlines()[int(number) - 1]
+    return ""
+
+
+def _folder_of(header: str, source: Path) -> str | None:
+    """The folder of a checkout to name for a header, as seen from here; None if none has it."""
+    tail, looked = Path(header), 0
+    if ".." in tail.parts or tail.is_absolute():
+        return None
+    for folder, names, files in os.walk(checkout_of(source.absolute().parent)):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        looked += len(names) + len(files)
+        place = Path(folder, tail.name)
+        is_it = tail.name in files and place.parts[-len(tail.parts) :] == tail.parts
+        if is_it and is_named(place):
+            return os.path.relpath(place.parents[len(tail.parts) - 1])
+        if looked > _MOST_LOOKED_AT:
+            break
+    return None
+
+
+def _bringing(header: str, source: Path) -> str:
     """What brings a header, and how to name its folder."""
+    folder = _folder_of(header, source)
+    if folder is not None:
+        return f"name its folder: `-- -I {shlex.quote(folder)}`"
     flag = "name its folder: `-- -I FOLDER`"
     if header.rpartition("/")[2].startswith("config."):
         return f"the project's build writes such headers; configure it once, then {flag}"

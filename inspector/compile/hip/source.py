@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...base.errors import KinspectError
 from ...base.named_files import OPTION, allow, file_bytes, is_named, own_cache, readable
@@ -31,6 +32,10 @@ from .running import MOST_WRITTEN, Ran, run_compiler
 FORMAT: Final = 3
 """Part of every key: raise it when the same inputs come to mean other assembly."""
 HEADERS: Final = Path(__file__).parent / "headers"
+_WAVES: Final = HEADERS / "hip/kinspect/waves_per_eu.h"
+_STANDARD: Final = HEADERS / "hip/kinspect/standard.h"
+_OF_STANDARD: Final = re.compile(r"error: .*namespace 'std'")
+_NO_LIBRARIES: Final = re.compile(r"error: cannot find (?:ROCm device library|HIP runtime)")
 MOST_BYTES: Final = 16 << 20
 """Of a source."""
 _CUDA: Final = frozenset((".cu", ".cuh"))
@@ -97,15 +102,14 @@ def compiled(source: Path, arch: str, options: HipOptions) -> HipCode:
     environment["PATH"] = absolute_folders(os.environ.get("PATH"))
     compiler = find_compiler(options.compiler, os.environ)
     typed = checked(options.flags)
+    flags = (*database_flags(source), *typed)
     job = _Compile(
         source=source,
         data=_data(source),
         arch=arch,
         compiler=compiler,
-        words=(
-            *_words(compiler, source, arch, (*database_flags(source), *typed)),
-            *_waves_words(options.waves_per_eu),
-        ),
+        words=_words(compiler, source, arch, flags, options.waves_per_eu),
+        flags=flags,
         own=() if options.root is not None else tuple(folders_of(typed)),
         options=options,
         environment=environment,
@@ -125,6 +129,7 @@ class _Compile(Struct, frozen=True):
         arch: gfx name.
         compiler: that makes it.
         words: of its command but for input and outputs.
+        flags: of the user's and of the build, which are among the words.
         own: folders and files that the user's own flags name to include from.
         options: as asked for.
         environment: variables of the compiler.
@@ -135,6 +140,7 @@ class _Compile(Struct, frozen=True):
     arch: str
     compiler: HipCompiler
     words: tuple[str, ...]
+    flags: tuple[str, ...]
     own: tuple[Path, ...]
     options: HipOptions
     environment: Mapping[str, str]
@@ -171,7 +177,9 @@ class _Compile(Struct, frozen=True):
         return [self.source.absolute().parent, *self.own, *named]
 
 
-def _words(compiler: HipCompiler, source: Path, arch: str, flags: Sequence[str]) -> tuple[str, ...]:
+def _words(
+    compiler: HipCompiler, source: Path, arch: str, flags: Sequence[str], waves: int | None
+) -> tuple[str, ...]:
     words = [str(compiler.path), "-x", "hip", f"--offload-arch={arch}", "--offload-device-only"]
     if compiler.path.name != "hipcc":
         words.append("--no-default-config")
@@ -185,18 +193,30 @@ def _words(compiler: HipCompiler, source: Path, arch: str, flags: Sequence[str])
     else:
         words += ["-nogpuinc", "-nogpulib", "-isystem", str(HEADERS)]
     # By the compiler proper: the driver looks for a precompiled header in the working folder.
-    words += ["-Xclang", "-include", "-Xclang", str(first)]
+    words += _including(first)
     # Without an id of the unit, equal sources have equal code, whichever folder is worked in.
     folder = source.absolute().parent
     words += ["-fuse-cuid=none", "-fno-crash-diagnostics", f"-fdebug-compilation-dir={folder}"]
-    return (*words, "-O3", "-g1", *flags)
+    words += ["-O3", "-g1", *flags]
+    if waves is not None:
+        words += [f"-DKINSPECT_WAVES_PER_EU={waves}", *_including(_WAVES)]
+    return tuple(words)
 
 
-def _waves_words(waves: int | None) -> tuple[str, ...]:
-    if waves is None:
-        return ()
-    header = str(HEADERS / "hip/kinspect/waves_per_eu.h")
-    return (f"-DKINSPECT_WAVES_PER_EU={waves}", "-Xclang", "-include", "-Xclang", header)
+def _including(header: Path) -> tuple[str, ...]:
+    return ("-Xclang", "-include", "-Xclang", str(header))
+
+
+def _otherwise(job: _Compile, stderr: str) -> _Compile | None:
+    """How to try a compile again that failed for a reason that can be mended; None if none can."""
+    if job.compiler.rocm is not None and _NO_LIBRARIES.search(stderr):
+        compiler = replace(job.compiler, rocm=None)
+        words = _words(compiler, job.source, job.arch, job.flags, job.options.waves_per_eu)
+        return replace(job, compiler=compiler, words=words)
+    words = (*job.words, *_including(_STANDARD))
+    if _OF_STANDARD.search(stderr) and job.compiler.rocm is None and words[-4:] != job.words[-4:]:
+        return replace(job, words=words)
+    return None
 
 
 def _data(source: Path) -> bytes:
@@ -274,6 +294,9 @@ def _compile(store: Store, index: str, job: _Compile) -> HipCode:
                     f"{job.source}: its assembly has more than {MOST_WRITTEN >> 20} MiB",
                     "compile a part of it",
                 )
+            other = _otherwise(job, ran.stderr)
+            if other is not None:
+                return _compile(store, index, other)
             said = ran.stderr.replace(str(main), str(job.source))
             is_known = ran.is_confined or dependencies.is_file()
             raise failure(job.source, said, job.by_hand(), all_known=is_known)

@@ -6,3 +6,7 @@
 #ifndef __CUDACC__
 #define __CUDACC__ 1
 #endif
+// Guards of CUDA's own headers, by which code asks whether they were included.
+#define __CUDA_RUNTIME_H__
+#define __CUDA_RUNTIME_API_H__
+#define __DRIVER_TYPES_H__

@@ -8,9 +8,9 @@ typedef enum hipError_t {
   hipErrorInitializationError = 3, hipErrorDeinitialized = 4, hipErrorProfilerDisabled = 5, hipErrorInvalidConfiguration = 9,
   hipErrorInvalidPitchValue = 12, hipErrorInvalidSymbol = 13, hipErrorInvalidDevicePointer = 17, hipErrorInvalidMemcpyDirection = 21,
   hipErrorInsufficientDriver = 35, hipErrorMissingConfiguration = 52, hipErrorPriorLaunchFailure = 53, hipErrorInvalidDeviceFunction = 98,
-  hipErrorNoDevice = 100, hipErrorInvalidDevice = 101, hipErrorInvalidImage = 200, hipErrorInvalidContext = 201, hipErrorMapFailed = 205,
+  hipErrorNoDevice = 100, hipErrorInvalidDevice = 101, hipErrorInvalidImage = 200, hipErrorInvalidContext = 201, hipErrorMapFailed = 205, hipErrorMapBufferObjectFailed = 205,
   hipErrorNoBinaryForGpu = 209, hipErrorECCNotCorrectable = 214, hipErrorUnsupportedLimit = 215, hipErrorPeerAccessUnsupported = 217,
-  hipErrorInvalidKernelFile = 218, hipErrorInvalidSource = 300, hipErrorFileNotFound = 301, hipErrorSharedObjectInitFailed = 303,
+  hipErrorInvalidKernelFile = 218, hipErrorInvalidSource = 300, hipErrorFileNotFound = 301, hipErrorSharedObjectSymbolNotFound = 302, hipErrorSharedObjectInitFailed = 303,
   hipErrorOperatingSystem = 304, hipErrorInvalidHandle = 400, hipErrorInvalidResourceHandle = 400, hipErrorIllegalState = 401,
   hipErrorNotFound = 500, hipErrorNotReady = 600, hipErrorIllegalAddress = 700, hipErrorLaunchOutOfResources = 701,
   hipErrorLaunchTimeOut = 702, hipErrorPeerAccessAlreadyEnabled = 704, hipErrorPeerAccessNotEnabled = 705, hipErrorSetOnActiveProcess = 708,
@@ -29,8 +29,13 @@ typedef enum hipMemoryAdvise { hipMemAdviseSetReadMostly = 1, hipMemAdviseUnsetR
 typedef enum hipMemoryType { hipMemoryTypeUnregistered, hipMemoryTypeHost, hipMemoryTypeDevice, hipMemoryTypeManaged, hipMemoryTypeArray = 10, hipMemoryTypeUnified } hipMemoryType;
 typedef enum hipStreamCaptureMode { hipStreamCaptureModeGlobal, hipStreamCaptureModeThreadLocal, hipStreamCaptureModeRelaxed } hipStreamCaptureMode;
 typedef enum hipStreamCaptureStatus { hipStreamCaptureStatusNone, hipStreamCaptureStatusActive, hipStreamCaptureStatusInvalidated } hipStreamCaptureStatus;
+typedef enum hipStreamUpdateCaptureDependenciesFlags { hipStreamAddCaptureDependencies, hipStreamSetCaptureDependencies } hipStreamUpdateCaptureDependenciesFlags;
 typedef enum hipGraphExecUpdateResult { hipGraphExecUpdateSuccess, hipGraphExecUpdateError } hipGraphExecUpdateResult;
 typedef enum hipChannelFormatKind { hipChannelFormatKindSigned, hipChannelFormatKindUnsigned, hipChannelFormatKindFloat, hipChannelFormatKindNone } hipChannelFormatKind;
+typedef enum hipResourceType { hipResourceTypeArray, hipResourceTypeMipmappedArray, hipResourceTypeLinear, hipResourceTypePitch2D } hipResourceType;
+typedef enum hipTextureAddressMode { hipAddressModeWrap, hipAddressModeClamp, hipAddressModeMirror, hipAddressModeBorder } hipTextureAddressMode;
+typedef enum hipTextureFilterMode { hipFilterModePoint, hipFilterModeLinear } hipTextureFilterMode;
+typedef enum hipTextureReadMode { hipReadModeElementType, hipReadModeNormalizedFloat } hipTextureReadMode;
 typedef enum hipMemPoolAttr { hipMemPoolReuseFollowEventDependencies = 1, hipMemPoolAttrReleaseThreshold = 4, hipMemPoolAttrReservedMemCurrent, hipMemPoolAttrReservedMemHigh, hipMemPoolAttrUsedMemCurrent, hipMemPoolAttrUsedMemHigh } hipMemPoolAttr;
 typedef enum hipJitOption { HIPRTC_JIT_MAX_REGISTERS, HIPRTC_JIT_OPTIMIZATION_LEVEL } hipJitOption;
 typedef enum hipDeviceAttribute_t {
@@ -94,6 +99,15 @@ typedef struct hipExtent { size_t width, height, depth; } hipExtent;
 typedef struct hipPos { size_t x, y, z; } hipPos;
 typedef struct hipPitchedPtr { void* ptr; size_t pitch, xsize, ysize; } hipPitchedPtr;
 typedef struct hipChannelFormatDesc { int x, y, z, w; hipChannelFormatKind f; } hipChannelFormatDesc;
+typedef struct hipResourceDesc {
+  hipResourceType resType;
+  union {
+    struct { hipArray_t array; } array;
+    struct { void* devPtr; hipChannelFormatDesc desc; size_t sizeInBytes; } linear;
+    struct { void* devPtr; hipChannelFormatDesc desc; size_t width, height, pitchInBytes; } pitch2D;
+  } res;
+} hipResourceDesc;
+typedef struct hipTextureDesc { hipTextureAddressMode addressMode[3]; hipTextureFilterMode filterMode; hipTextureReadMode readMode; int sRGB; float borderColor[4]; int normalizedCoords; unsigned maxAnisotropy; } hipTextureDesc;
 typedef struct hipMemcpy3DParms { hipArray_t srcArray; hipPos srcPos; hipPitchedPtr srcPtr; hipArray_t dstArray; hipPos dstPos; hipPitchedPtr dstPtr; hipExtent extent; hipMemcpyKind kind; } hipMemcpy3DParms;
 typedef struct hipMemsetParams { void* dst; unsigned elementSize; size_t height, pitch; unsigned value; size_t width; } hipMemsetParams;
 typedef struct hipHostNodeParams { hipHostFn_t fn; void* userData; } hipHostNodeParams;

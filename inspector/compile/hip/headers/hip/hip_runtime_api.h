@@ -106,6 +106,14 @@ __kinspect_f hipGraphAddMemsetNode(hipGraphNode_t*, hipGraph_t, const hipGraphNo
 __kinspect_f hipGraphAddHostNode(hipGraphNode_t*, hipGraph_t, const hipGraphNode_t*, size_t, const hipHostNodeParams*);
 __kinspect_f hipGraphAddDependencies(hipGraph_t, const hipGraphNode_t*, const hipGraphNode_t*, size_t);
 __kinspect_f hipGraphGetNodes(hipGraph_t, hipGraphNode_t*, size_t*); __kinspect_f hipGraphExecUpdate(hipGraphExec_t, hipGraph_t, hipGraphNode_t*, hipGraphExecUpdateResult*);
+__kinspect_f hipStreamGetCaptureInfo(hipStream_t, hipStreamCaptureStatus*, unsigned long long*);
+__kinspect_f hipStreamGetCaptureInfo_v2(hipStream_t, hipStreamCaptureStatus*, unsigned long long* = 0, hipGraph_t* = 0, const hipGraphNode_t** = 0, size_t* = 0);
+__kinspect_f hipStreamUpdateCaptureDependencies(hipStream_t, hipGraphNode_t*, size_t, unsigned = 0);
+__kinspect_f hipGraphExecKernelNodeSetParams(hipGraphExec_t, hipGraphNode_t, const hipKernelNodeParams*);
+__kinspect_f hipGraphKernelNodeSetParams(hipGraphNode_t, const hipKernelNodeParams*); __kinspect_f hipGraphKernelNodeGetParams(hipGraphNode_t, hipKernelNodeParams*);
+extern "C" __host__ int hipGetStreamDeviceId(hipStream_t);
+__kinspect_f hipCreateTextureObject(hipTextureObject_t*, const hipResourceDesc*, const hipTextureDesc*, const struct hipResourceViewDesc*);
+__kinspect_f hipDestroyTextureObject(hipTextureObject_t); __kinspect_f hipCreateSurfaceObject(hipSurfaceObject_t*, const hipResourceDesc*); __kinspect_f hipDestroySurfaceObject(hipSurfaceObject_t);
 
 // Functions, modules, occupancy.
 __kinspect_f hipFuncSetAttribute(const void*, hipFuncAttribute, int); __kinspect_f hipFuncGetAttributes(hipFuncAttributes*, const void*);

@@ -6,7 +6,10 @@
 
 #define CUDART_VERSION 12040
 #define CUDA_VERSION 12040
-#define cudaStreamLegacy ((hipStream_t)1)
+#define cudaAddressModeBorder hipAddressModeBorder
+#define cudaAddressModeClamp hipAddressModeClamp
+#define cudaAddressModeMirror hipAddressModeMirror
+#define cudaAddressModeWrap hipAddressModeWrap
 #define cudaArray hipArray
 #define cudaArrayDefault hipArrayDefault
 #define cudaArray_t hipArray_t
@@ -20,6 +23,10 @@
 #define cudaConfigureCall hipConfigureCall
 #define cudaCpuDeviceId hipCpuDeviceId
 #define cudaCreateChannelDesc hipCreateChannelDesc
+#define cudaCreateSurfaceObject hipCreateSurfaceObject
+#define cudaCreateTextureObject hipCreateTextureObject
+#define cudaDestroySurfaceObject hipDestroySurfaceObject
+#define cudaDestroyTextureObject hipDestroyTextureObject
 #define cudaDevAttrCanMapHostMemory hipDeviceAttributeCanMapHostMemory
 #define cudaDevAttrClockRate hipDeviceAttributeClockRate
 #define cudaDevAttrComputeCapabilityMajor hipDeviceAttributeComputeCapabilityMajor
@@ -96,6 +103,7 @@
 #define cudaDevice_t hipDevice_t
 #define cudaDeviceptr_t hipDeviceptr_t
 #define cudaDriverGetVersion hipDriverGetVersion
+#define cudaError hipError_t
 #define cudaErrorAssert hipErrorAssert
 #define cudaErrorContextIsDestroyed hipErrorContextIsDestroyed
 #define cudaErrorCooperativeLaunchTooLarge hipErrorCooperativeLaunchTooLarge
@@ -126,6 +134,7 @@
 #define cudaErrorLaunchFailure hipErrorLaunchFailure
 #define cudaErrorLaunchOutOfResources hipErrorLaunchOutOfResources
 #define cudaErrorLaunchTimeOut hipErrorLaunchTimeOut
+#define cudaErrorMapBufferObjectFailed hipErrorMapBufferObjectFailed
 #define cudaErrorMapFailed hipErrorMapFailed
 #define cudaErrorMemoryAllocation hipErrorMemoryAllocation
 #define cudaErrorMissingConfiguration hipErrorMissingConfiguration
@@ -146,6 +155,7 @@
 #define cudaErrorRuntimeOther hipErrorRuntimeOther
 #define cudaErrorSetOnActiveProcess hipErrorSetOnActiveProcess
 #define cudaErrorSharedObjectInitFailed hipErrorSharedObjectInitFailed
+#define cudaErrorSharedObjectSymbolNotFound hipErrorSharedObjectSymbolNotFound
 #define cudaErrorStreamCaptureInvalidated hipErrorStreamCaptureInvalidated
 #define cudaErrorStreamCaptureUnsupported hipErrorStreamCaptureUnsupported
 #define cudaErrorUnknown hipErrorUnknown
@@ -164,6 +174,8 @@
 #define cudaEventReleaseToDevice hipEventReleaseToDevice
 #define cudaEventSynchronize hipEventSynchronize
 #define cudaEvent_t hipEvent_t
+#define cudaFilterModeLinear hipFilterModeLinear
+#define cudaFilterModePoint hipFilterModePoint
 #define cudaFree hipFree
 #define cudaFreeArray hipFreeArray
 #define cudaFreeAsync hipFreeAsync
@@ -203,6 +215,7 @@
 #define cudaGraphDestroy hipGraphDestroy
 #define cudaGraphExec hipGraphExec
 #define cudaGraphExecDestroy hipGraphExecDestroy
+#define cudaGraphExecKernelNodeSetParams hipGraphExecKernelNodeSetParams
 #define cudaGraphExecUpdate hipGraphExecUpdate
 #define cudaGraphExecUpdateError hipGraphExecUpdateError
 #define cudaGraphExecUpdateResult hipGraphExecUpdateResult
@@ -211,6 +224,8 @@
 #define cudaGraphGetNodes hipGraphGetNodes
 #define cudaGraphInstantiate hipGraphInstantiate
 #define cudaGraphInstantiateWithFlags hipGraphInstantiateWithFlags
+#define cudaGraphKernelNodeGetParams hipGraphKernelNodeGetParams
+#define cudaGraphKernelNodeSetParams hipGraphKernelNodeSetParams
 #define cudaGraphLaunch hipGraphLaunch
 #define cudaGraphNode hipGraphNode
 #define cudaGraphNode_t hipGraphNode_t
@@ -330,6 +345,14 @@
 #define cudaPos hipPos
 #define cudaProfilerStart hipProfilerStart
 #define cudaProfilerStop hipProfilerStop
+#define cudaReadModeElementType hipReadModeElementType
+#define cudaReadModeNormalizedFloat hipReadModeNormalizedFloat
+#define cudaResourceDesc hipResourceDesc
+#define cudaResourceType hipResourceType
+#define cudaResourceTypeArray hipResourceTypeArray
+#define cudaResourceTypeLinear hipResourceTypeLinear
+#define cudaResourceTypePitch2D hipResourceTypePitch2D
+#define cudaResourceViewDesc hipResourceViewDesc
 #define cudaRuntimeGetVersion hipRuntimeGetVersion
 #define cudaSetDevice hipSetDevice
 #define cudaSetDeviceFlags hipSetDeviceFlags
@@ -338,6 +361,7 @@
 #define cudaSharedMemBankSizeFourByte hipSharedMemBankSizeFourByte
 #define cudaSharedMemConfig hipSharedMemConfig
 #define cudaStreamAddCallback hipStreamAddCallback
+#define cudaStreamAddCaptureDependencies hipStreamAddCaptureDependencies
 #define cudaStreamAttachMemAsync hipStreamAttachMemAsync
 #define cudaStreamBeginCapture hipStreamBeginCapture
 #define cudaStreamCallback_t hipStreamCallback_t
@@ -355,17 +379,26 @@
 #define cudaStreamDefault hipStreamDefault
 #define cudaStreamDestroy hipStreamDestroy
 #define cudaStreamEndCapture hipStreamEndCapture
+#define cudaStreamGetCaptureInfo hipStreamGetCaptureInfo
+#define cudaStreamGetCaptureInfo_v2 hipStreamGetCaptureInfo_v2
 #define cudaStreamGetFlags hipStreamGetFlags
 #define cudaStreamGetPriority hipStreamGetPriority
 #define cudaStreamIsCapturing hipStreamIsCapturing
+#define cudaStreamLegacy ((hipStream_t)1)
 #define cudaStreamNonBlocking hipStreamNonBlocking
 #define cudaStreamPerThread hipStreamPerThread
 #define cudaStreamQuery hipStreamQuery
+#define cudaStreamSetCaptureDependencies hipStreamSetCaptureDependencies
 #define cudaStreamSynchronize hipStreamSynchronize
+#define cudaStreamUpdateCaptureDependencies hipStreamUpdateCaptureDependencies
 #define cudaStreamWaitEvent hipStreamWaitEvent
 #define cudaStream_t hipStream_t
 #define cudaSuccess hipSuccess
 #define cudaSurfaceObject_t hipSurfaceObject_t
+#define cudaTextureAddressMode hipTextureAddressMode
+#define cudaTextureDesc hipTextureDesc
+#define cudaTextureFilterMode hipTextureFilterMode
 #define cudaTextureObject_t hipTextureObject_t
+#define cudaTextureReadMode hipTextureReadMode
 #define cudaThreadSynchronize hipDeviceSynchronize
 #define cudaUUID hipUUID

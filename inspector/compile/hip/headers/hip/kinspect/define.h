@@ -22,6 +22,7 @@
 #define HIP_VERSION (HIP_VERSION_MAJOR * 10000000 + HIP_VERSION_MINOR * 100000 + HIP_VERSION_PATCH)
 #endif
 
+#define HIP_INCLUDE_HIP_AMD_DETAIL_HOST_DEFINES_H
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))

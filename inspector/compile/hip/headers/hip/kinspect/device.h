@@ -172,6 +172,10 @@ __kinspect_d unsigned __urhadd(unsigned x, unsigned y) { return (unsigned)(((uns
 __kinspect_d unsigned __sad(int x, int y, unsigned z) { return (x > y ? (unsigned)x - (unsigned)y : (unsigned)y - (unsigned)x) + z; }
 __kinspect_d unsigned __usad(unsigned x, unsigned y, unsigned z) { return (x > y ? x - y : y - x) + z; }
 __kinspect_w unsigned __bfe(unsigned x, unsigned offset, unsigned width) { return __builtin_amdgcn_ubfe(x, offset, width); }
+__kinspect_d unsigned __bitinsert_u32(unsigned x, unsigned y, unsigned offset, unsigned width) {
+  unsigned mask = (width &= 31) ? ((1u << width) - 1) << (offset & 31) : 0;
+  return (x & ~mask) | ((y << (offset & 31)) & mask);
+}
 __kinspect_d unsigned __bitextract_u32(unsigned x, unsigned offset, unsigned width) { return __builtin_amdgcn_ubfe(x, offset, width); }
 __kinspect_w int __kinspect_dot4(int a, int b, int c) {
   for (int i = 0; i < 32; i += 8) c += (signed char)(a >> i) * (signed char)(b >> i);

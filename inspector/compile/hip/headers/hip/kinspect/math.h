@@ -384,6 +384,9 @@ __kinspect_d double __kinspect_fmod(double x, double y) {
 }
 // fmod, remainder: exact while the quotient stays below 2^23 (float), 2^52 (double).
 __kinspect_math2(fmod, __kinspect_fmod(x, y), __kinspect_fmod(x, y))
+__kinspect_d float remquof(float x, float y, int* q) { float n = __builtin_rintf(x / y); *q = (int)n; return __builtin_fmaf(-n, y, x); }
+__kinspect_d float remquo(float x, float y, int* q) { return remquof(x, y, q); }
+__kinspect_d double remquo(double x, double y, int* q) { double n = __builtin_rint(x / y); *q = (int)n; return __builtin_fma(-n, y, x); }
 __kinspect_math2(remainder, __builtin_fmaf(-__builtin_rintf(x / y), y, x), __builtin_fma(-__builtin_rint(x / y), y, x))
 __kinspect_math2(fmin, __builtin_fminf(x, y), __builtin_fmin(x, y))
 __kinspect_math2(fmax, __builtin_fmaxf(x, y), __builtin_fmax(x, y))
@@ -464,7 +467,7 @@ __kinspect_use(tan) __kinspect_use(asin) __kinspect_use(acos) __kinspect_use(ata
 __kinspect_use(sinh) __kinspect_use(cosh) __kinspect_use(tanh) __kinspect_use(asinh) __kinspect_use(acosh)
 __kinspect_use(atanh) __kinspect_use(erf) __kinspect_use(erfc) __kinspect_use(tgamma) __kinspect_use(lgamma)
 __kinspect_use(pow) __kinspect_use(cbrt) __kinspect_use(hypot) __kinspect_use(expm1) __kinspect_use(log1p)
-__kinspect_use(fmod) __kinspect_use(remainder) __kinspect_use(fmin) __kinspect_use(fmax) __kinspect_use(copysign)
+__kinspect_use(fmod) __kinspect_use(remainder) __kinspect_use(remquo) __kinspect_use(fmin) __kinspect_use(fmax) __kinspect_use(copysign)
 __kinspect_use(fdim) __kinspect_use(nextafter) __kinspect_use(fma) __kinspect_use(ldexp) __kinspect_use(scalbn)
 __kinspect_use(scalbln) __kinspect_use(frexp) __kinspect_use(modf) __kinspect_use(lrint) __kinspect_use(llrint)
 __kinspect_use(lround) __kinspect_use(llround) __kinspect_use(ilogb) __kinspect_use(logb)

@@ -1,0 +1,3 @@
+// Another name of cuda_runtime.h.
+#pragma once
+#include <cuda_runtime.h>
