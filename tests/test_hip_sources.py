@@ -500,3 +500,12 @@ def test_of_a_server_s_root_a_source_does_not_lead_out(tmp_path: Path) -> None:
     for flags in ((), ("-I", str(tmp_path)), ("-include", str(tmp_path / "o.h"))):
         with pytest.raises(KinspectError, match=r"it includes .*o\.h, outside"):
             compiled(path, "gfx942", HipOptions(flags=flags, root=root))
+
+
+@needs_clang
+def test_a_kernel_that_is_empty_on_a_target_says_so(tool_in_process: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "matrix.hip"
+    path.write_text("__global__ void one(int* x) {\n#if __gfx90a__\n*x = 1;\n#endif\n}\n")
+    on_both = reported(tool_in_process, path, "--arch", "gfx90a,gfx942")
+    noted = {kernel["arch"]: any("empty" in n for n in kernel["notes"]) for kernel in on_both}
+    assert noted == {"gfx90a": False, "gfx942": True}

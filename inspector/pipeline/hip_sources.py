@@ -24,7 +24,7 @@ from ..isa.asm.includes import no_includes
 from ..isa.assembly import parse_text
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
-from ..model import KernelReport, Variant
+from ..model import KernelReport, Program, Variant
 from . import analysis
 from .context import Context
 from .inputs import read_text
@@ -120,7 +120,7 @@ def analysed(code: HipCode, context: Context, options: HipOptions) -> list[Kerne
         KinspectError: none of them is asked for, or a stated launch cannot be read.
     """
     text = read_text(code.artifact.path)
-    program = readable(parse_text(text, context.path, no_includes), code.names)
+    program = _with_empty(readable(parse_text(text, context.path, no_includes), code.names))
     notes = (*context.notes, *code.notes)
     found = replace(context, artifacts={"amdgcn": code.artifact}, notes=notes)
     time, stated = context.analysis.time, context.overrides
@@ -139,6 +139,18 @@ def analysed(code: HipCode, context: Context, options: HipOptions) -> list[Kerne
         own = replace(found, patterns=()) if launch is None else _launched(found, launch)
         reports += analysis.analyze_program(replace(program, functions=others), own, text)
     return reports or analysis.analyze_program(program, found, text)  # says which there are
+
+
+def _with_empty(program: Program) -> Program:
+    """The program, with a note on each kernel that ends with its first instruction."""
+    note = f"empty on {program.arch}: is its code behind #if of another target?"
+    functions = tuple(
+        replace(code, notes=(*code.notes, note))
+        if code.is_kernel and code.instructions and code.instructions[0].mnemonic == "s_endpgm"
+        else code
+        for code in program.functions
+    )
+    return replace(program, functions=functions)
 
 
 def _launched(context: Context, launch: StatedLaunch) -> Context:
