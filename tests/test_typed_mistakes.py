@@ -59,7 +59,6 @@ KINSPECT_CASES = [
 def folder(tmp_path: Path) -> Path:
     for name, text in {
         "bench.py": SCRIPT, "library.py": KERNEL, "cases.py": CASES, "nothing.py": "print(1)\n" * 3,
-        "k.cu": "__global__ void k() {}", "k.hip": "__global__ void k() {}",
         "empty/a.txt": "no kernel", "k.amdgcn": GEMM.read_text(),
     }.items():  # fmt: skip
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -85,9 +84,6 @@ MISTAKES = {
     "cases.py --kernel tiny": "kinspect analyze cases.py --kernel 'scaled[small]'",
     "cases.py --kernel smal": "kinspect analyze cases.py --kernel 'scaled[small]'",
     "k.amdgcn --kernel gem": "kinspect analyze k.amdgcn --kernel gemm",
-    "k.cu": "hipcc --offload-arch=gfx942 --cuda-device-only -S -o k.s k.cu && kinspect analyze k.s",
-    "lint k.hip --arch mi355x": "hipcc --offload-arch=gfx950 --cuda-device-only -S -o k.s k.hip"
-    " && kinspect analyze k.s",
     "empty": "kinspect kernels list",
     "analzye bench.py": "kinspect analyze bench.py",
     "zzz": "kinspect --help",

@@ -54,7 +54,7 @@ def analyze(
     >>> kernel["vgpr_spill_count"], kernel["occupancy.waves_per_eu"]
     (0, 8)
     >>> kernel.findings[0].rule, kernel.findings[0].saves_percent
-    ('KI036', 94.4)
+    ('KI036', 94.2)
     >>> kernel.main_loop.metrics["count.global_load"].value
     8
 

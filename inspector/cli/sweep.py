@@ -121,8 +121,8 @@ def command(
     a large space, evenly spread points are taken: 256 over all cases, or --max-configs of
     each case. Constexprs that TUNING does not name keep the case's values.
 
-    TARGET: a .py script or a file with KINSPECT_CASES (or file.py::kernel), or a .ttir file, of
-    which backend options can be swept, or a HIP source, of which macros are (--set TILE=16,32).
+    TARGET: a .py script or a file with KINSPECT_CASES (or file.py::kernel). Or a .ttir file, of
+    which backend options can be swept. Or a HIP source, of which macros are (--set TILE=16,32).
     Arguments after -- are passed to the script, or to the compiler of HIP.
 
     What was compiled before comes from the store; after Ctrl-C the same command continues.

@@ -82,6 +82,7 @@ class CodeLaunch(Struct, frozen=True):
         seconds: time limit.
         names: symbol -> name of the kernels that are called otherwise than in the file.
         passed: arrays of NumPy, which the launch writes, and its scalars, in place of `arguments`.
+        source: the file that `path` was compiled from, by which errors name it; None for `path`.
     """
 
     path: Path
@@ -95,6 +96,7 @@ class CodeLaunch(Struct, frozen=True):
     seconds: float = 600.0
     names: Mapping[str, str] = {}
     passed: tuple[Any, ...] = ()
+    source: Path | None = None
 
 
 class BufferState(Struct, frozen=True):
@@ -288,13 +290,14 @@ def _kernel_of(request: CodeLaunch) -> tuple[Program, Function, Constants]:
     ]
     if len(chosen) == 1:
         return program, chosen[0], constants
+    file, option = request.source or request.path, "kernel=" if request.passed else "--kernel"
     if not names:
         raise KinspectError(
-            f"{request.path}: it has no kernel", "a kernel needs an .amdhsa_kernel or its metadata"
+            f"{file}: it has no kernel", "a kernel needs an .amdhsa_kernel or its metadata"
         )
     is_wrong = request.kernel and not chosen
     problem = f"no kernel {request.kernel}" if is_wrong else "more than one kernel"
-    raise KinspectError(f"{request.path}: {problem}", f"choose with --kernel: {', '.join(names)}")
+    raise KinspectError(f"{file}: {problem}", f"choose with {option}: {', '.join(names)}")
 
 
 def _block_of(function: Function) -> tuple[int, int, int]:

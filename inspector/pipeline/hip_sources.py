@@ -185,7 +185,8 @@ def launch_of_source(launch: CodeLaunch, options: HipOptions, *, is_stated: bool
     allow_target(launch.path)
     arch = launch.arch or DEFAULT_ARCH
     code = compiled(launch.path, arch, replace(options, root=root()))
-    found = replace(launch, path=code.artifact.path, arch=arch, names=code.names)
+    own = launch.path
+    found = replace(launch, path=code.artifact.path, source=own, arch=arch, names=code.names)
     if is_stated or launch.arguments:
         return found
     for stated in stated_launches(file_text(launch.path), options.flags, str(launch.path)):

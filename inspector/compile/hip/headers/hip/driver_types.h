@@ -36,6 +36,7 @@ typedef enum hipResourceType { hipResourceTypeArray, hipResourceTypeMipmappedArr
 typedef enum hipTextureAddressMode { hipAddressModeWrap, hipAddressModeClamp, hipAddressModeMirror, hipAddressModeBorder } hipTextureAddressMode;
 typedef enum hipTextureFilterMode { hipFilterModePoint, hipFilterModeLinear } hipTextureFilterMode;
 typedef enum hipTextureReadMode { hipReadModeElementType, hipReadModeNormalizedFloat } hipTextureReadMode;
+typedef enum hipComputeMode { hipComputeModeDefault, hipComputeModeExclusive, hipComputeModeProhibited, hipComputeModeExclusiveProcess } hipComputeMode;
 typedef enum hipMemPoolAttr { hipMemPoolReuseFollowEventDependencies = 1, hipMemPoolAttrReleaseThreshold = 4, hipMemPoolAttrReservedMemCurrent, hipMemPoolAttrReservedMemHigh, hipMemPoolAttrUsedMemCurrent, hipMemPoolAttrUsedMemHigh } hipMemPoolAttr;
 typedef enum hipJitOption { HIPRTC_JIT_MAX_REGISTERS, HIPRTC_JIT_OPTIMIZATION_LEVEL } hipJitOption;
 typedef enum hipDeviceAttribute_t {

@@ -20,6 +20,11 @@
 #define cudaChannelFormatKindSigned hipChannelFormatKindSigned
 #define cudaChannelFormatKindUnsigned hipChannelFormatKindUnsigned
 #define cudaChooseDevice hipChooseDevice
+#define cudaComputeMode hipComputeMode
+#define cudaComputeModeDefault hipComputeModeDefault
+#define cudaComputeModeExclusive hipComputeModeExclusive
+#define cudaComputeModeExclusiveProcess hipComputeModeExclusiveProcess
+#define cudaComputeModeProhibited hipComputeModeProhibited
 #define cudaConfigureCall hipConfigureCall
 #define cudaCpuDeviceId hipCpuDeviceId
 #define cudaCreateChannelDesc hipCreateChannelDesc
