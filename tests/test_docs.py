@@ -21,6 +21,7 @@ import pytest
 from click.testing import CliRunner
 from kinspect.docs.drawing import INK
 from kinspect.docs.pictures import PICTURES
+from kinspect.inspector.base import limits
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.cli.main import main
@@ -106,7 +107,10 @@ def test_commands_do_what_the_page_shows(
         if command.needs:  # what no test has: that the options exist is all that can be said
             parse(arguments)
             continue
-        status = main(arguments)
+        with monkeypatch.context() as patch:
+            if any("→ tried" in line for line in command.output):
+                patch.setattr(limits, "FEW_TRY_SECONDS", 30.0)
+            status = main(arguments)
         printed = capfd.readouterr()
         assert status == command.status, f"{command.line}\n{printed.out}{printed.err}"
         for line in command.output:

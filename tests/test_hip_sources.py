@@ -174,7 +174,8 @@ def test_what_does_not_compile_is_one_line(
 ) -> None:
     path = tmp_path / "odd.hip"
     path.write_text(text)
-    done = tool_in_process("analyze", path, "--time-limit", "5")
+    seconds = "5" if "longer" in said else "120"
+    done = tool_in_process("analyze", path, "--time-limit", seconds)
     assert done.returncode == 2
     assert said in done.stderr
     assert "root:" not in done.stderr + done.stdout
@@ -342,7 +343,7 @@ def test_the_folder_of_a_header_is_found_in_the_checkout(
     gone = failure(source, "k.hip:1:10: fatal error: 'other/tile.h' file not found", "clang")
     assert gone.hint == "name its folder: `-- -I FOLDER`"
     spaced = failure(source, "k.hip:1:5: error: expected expression", "clang k.hip")
-    assert "without spaces" in spaced.hint
+    assert "spaces" in spaced.hint
 
 
 @needs_clang

@@ -66,7 +66,9 @@ def changes_of(
         yield (Change("macro", BOUNDS, threads),)
     step = kernel.metrics.get("occupancy.next_step")
     if step and isinstance(step.value, Mapping) and step.value["resource"] == "vgpr":
-        yield (Change("macro", WAVES, math.ceil(step.value["gives"])),)
+        waves = step.value["gives"]
+        if isinstance(waves, int | float):
+            yield (Change("macro", WAVES, math.ceil(waves)),)
     for match in [*_OPEN_MACRO.finditer(source)][:_MOST_MACROS]:
         name = match["name"]
         if any(flag.removeprefix("-D").partition("=")[0] == name for flag in flags):

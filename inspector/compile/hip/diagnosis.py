@@ -98,7 +98,7 @@ def failure(source: Path, stderr: str, command: str, *, all_known: bool = True) 
     if text == "expected expression" and _SPACED.search(_line(source, place)):
         return KinspectError(
             f"{place}: `<< <` starts a launch for NVIDIA's compiler alone{more}",
-            "write <<<...>>> without spaces in it",
+            "write `<<<` and its end in one piece, without spaces",
         )
     return KinspectError(f"{place}: {text[:300]}{more}", _hint(text, command))
 
