@@ -414,6 +414,7 @@ OWN_FILES = {
     "inspector/guest/": "runs in the user's interpreter; but for `GUEST`",
     "inspector/host/env/": "/sys and /proc, its own ledger",
     "inspector/base/interrupting.py": "/proc",
+    "inspector/base/landlock.py": "opens folders to name them, and reads nothing",
     "inspector/base/lifetimes.py": "/proc",
     "inspector/base/named_files.py": "this",
     "inspector/profile/running/installed.py": "/sys",
