@@ -280,6 +280,20 @@ def test_a_launch_that_is_not_understood_is_named(text: str) -> None:
         stated_launches(f"\n// KINSPECT_LAUNCH {text}\n", (), "k.hip")
 
 
+@needs_clang
+def test_launches_of_instances_are_named_with_macros(tool_in_process: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "scaled.hip"
+    path.write_text("""\
+#define FACTOR (1 + 2)
+// KINSPECT_LAUNCH scale<FACTOR> grid=64 workgroup=64 args="f32[4096]"
+// KINSPECT_LAUNCH scale<4> grid=64 workgroup=64 args="f32[4096]"
+template <int F> __global__ void scale(float* x) { x[blockIdx.x * 64 + threadIdx.x] *= F; }
+""")
+    (kernel,) = reported(tool_in_process, path, "--instantiate", "scale<FACTOR>")
+    assert (kernel["name"], kernel["time"]["workgroups"]) == ("scale<3>", 64)
+    assert "KINSPECT_LAUNCH scale<4>: no kernel here has this name" in kernel["notes"]
+
+
 def test_a_constant_that_names_itself_ends() -> None:
     with pytest.raises(KinspectError, match="names itself"):
         stated_launches("#define A B\n#define B A\n// KINSPECT_LAUNCH k grid=A\n", (), "k.hip")

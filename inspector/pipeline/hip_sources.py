@@ -16,7 +16,7 @@ from ..base.named_files import allow_target, file_text
 from ..capture.confining import root
 from ..capture.kernel_patterns import matches
 from ..capture.targets import Target
-from ..compile.hip.launches import StatedLaunch, stated_launches
+from ..compile.hip.launches import MARK, StatedLaunch, stated_launches
 from ..compile.hip.names import readable
 from ..compile.hip.options import HipOptions
 from ..compile.hip.source import HipCode, compiled
@@ -129,6 +129,12 @@ def analysed(code: HipCode, context: Context, options: HipOptions) -> list[Kerne
         launches = stated_launches(file_text(context.path), options.flags, context.path)
     if not launches:
         return analysis.analyze_program(program, found, text)
+    missed = [
+        f"{MARK} {launch.kernel}: no kernel here has this name"
+        for launch in launches
+        if not any(_is_of(launch, kernel.name) for kernel in program.kernels)
+    ]
+    found = replace(found, notes=(*found.notes, *missed))
     kernels = [
         f for f in program.kernels if matches(context.patterns, names_of_function(f.name, f.symbol))
     ]

@@ -12,6 +12,7 @@ import operator
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from msgspec import Struct
@@ -137,12 +138,24 @@ def _launch(text: str, known: _Numbers) -> StatedLaunch:
         raise ValueError(f"unknown {unknown[0]}" if unknown else "kernel or grid is missing")
     shape = stated.get("workgroup", stated.get("block"))
     return StatedLaunch(
-        kernel,
+        _named(kernel, known),
         _extents(stated["grid"], known),
         _extents(shape, known) if shape is not None else None,
         _arguments(stated.get("args", ""), known),
         _number(stated["lds"], known) if "lds" in stated else None,
     )
+
+
+def _named(kernel: str, known: _Numbers) -> str:
+    """A kernel's name with numbers in place of the macros in its template arguments."""
+
+    def of(match: re.Match[str]) -> str:
+        with suppress(ValueError, SyntaxError):
+            return str(known.value(match[0])) if match[0] in known.texts else match[0]
+        return match[0]
+
+    name, bracket, arguments = kernel.partition("<")
+    return name + bracket + re.sub(r"\b[A-Za-z_]\w*", of, arguments)
 
 
 def _extents(text: str, known: _Numbers) -> tuple[int, int, int]:
