@@ -341,6 +341,25 @@ def test_an_error_of_the_compiler_says_what_to_do(stderr: str, message: str, hin
     assert hint in error.hint
 
 
+@pytest.mark.parametrize(
+    "stderr",
+    [
+        "k.hip:1:1: error: static assertion failed: x\nclang: error: root:x",
+        "k.hip:1:1: error: static assertion failed: x\na: fatal error: root:x\n"
+        "k.hip:2:1: fatal error: 'gone.h' file not found",
+        "k.hip:1:1: error: use of root:x",
+    ],
+)
+def test_where_not_all_is_known_a_source_chooses_no_text(stderr: str) -> None:
+    told = failure(Path("k.hip"), stderr, "clang k.hip", all_known=False)
+    assert "root:" not in told.message + told.hint
+    ended = "k.hip:1:1: error: of root:x\nk.hip:2:1: fatal error: 'gone.h' file not found"
+    told = failure(Path("k.hip"), ended, "clang k.hip", all_known=False)
+    assert told.message == "k.hip:2:1: gone.h is not there"
+    driver = failure(Path("k.hip"), "clang: error: no such target", "clang", all_known=False)
+    assert "no such target" in driver.message
+
+
 def test_the_folder_of_a_header_is_found_in_the_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

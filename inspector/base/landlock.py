@@ -76,21 +76,14 @@ def is_there(libc: Any) -> bool:
     return libc is not None and libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1) >= 1
 
 
-def visible(folders: Iterable[str], shown: Iterable[str] = ()) -> dict[str, int]:
-    """What of some folders may be read: nothing hidden in them, and no links out of them.
-
-    Args:
-        folders: whose names may be listed.
-        shown: hidden names that may be read all the same.
-    """
+def visible(folders: Iterable[str]) -> dict[str, int]:
+    """What of some folders may be read: nothing hidden in them, and no links out of them."""
     access: dict[str, int] = {}
-    kept = frozenset(shown)
     for folder in folders:
         access[folder] = LIST
         try:
             for entry in os.scandir(folder):
-                is_hidden = entry.name.startswith(".") and entry.name not in kept
-                if not is_hidden and not entry.is_symlink():
+                if not entry.name.startswith(".") and not entry.is_symlink():
                     access[entry.path] = READ | LIST
         except NotADirectoryError:
             access[folder] = READ

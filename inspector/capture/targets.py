@@ -137,6 +137,13 @@ def kind_of(path: Path) -> Kind | None:
     return "inductor" if kind == "script" and is_inductor(path) else kind
 
 
+def named_kind(path: Path) -> Kind | None:
+    """The kind of a file that may not be there, by its suffix alone; C++ is looked into."""
+    if path.suffix in CPP:
+        return kind_of(path) if path.is_file() else None
+    return SUFFIXES.get(path.suffix)
+
+
 _OF_KERNELS = (b"__global__", b"<<<", b"hipLaunchKernel")
 """What a C++ file has that declares a kernel, or launches one of a header."""
 

@@ -129,7 +129,7 @@ def emulate(
     line or a file; 125 if a launch was given up, or the emulation itself fails.
     """
     from ..capture.resolving import split
-    from ..capture.targets import CPP, SUFFIXES, kind_of
+    from ..capture.targets import named_kind
     from ..compile.hip.options import HipOptions
     from ..machines.loader import DEFAULT_ARCH
     from ..machines.loader import load as load_machine
@@ -139,7 +139,7 @@ def emulate(
 
     try:
         path, test = split(str(target))
-        kind = kind_of(path) if path.suffix in CPP and path.is_file() else SUFFIXES.get(path.suffix)
+        kind = named_kind(path)
         if kind in ("asm", "code_object", "hip"):
             code = CodeLaunch(
                 path=path,

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ...capture.targets import CPP, SUFFIXES, kind_of
+from ...capture.targets import named_kind
 from ...compile.hip.options import HipOptions
 from ...machines.loader import DEFAULT_ARCH, load
 from ...model import Change, KernelReport, Variant
@@ -37,10 +37,7 @@ _DEFAULT: Final = 1024
 
 def is_hip(kernel: KernelReport) -> bool:
     """Whether a kernel is of a HIP source, so that it can be compiled again."""
-    path = Path(path_of(kernel))
-    if path.suffix in CPP:
-        return path.is_file() and kind_of(path) == "hip"
-    return SUFFIXES.get(path.suffix) == "hip"
+    return named_kind(Path(path_of(kernel))) == "hip"
 
 
 def variant_of(kernel: KernelReport) -> Variant:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ...base.errors import KinspectError
-from ...base.named_files import checkout_of, file_text, is_named
+from ...base.named_files import OPTION, checkout_of, file_text, is_named
 
 _ERROR: Final = re.compile(
     r"^(?P<place>[^\n:]+:\d+:\d+|[\w+.-]+): (?:fatal )?error: (?P<text>.+)$", re.M
@@ -26,6 +26,8 @@ _LACKING: Final = re.compile(
     r"(?:undeclared identifier|unknown type name|no type named)"
     r" '(?P<name>(?:cuda|hip|cu[A-Z]|CU_?|__)\w+)'"
 )
+_CHOSEN_TEXT: Final = "static assertion failed"
+"""Behind it the source says what it likes, line breaks and other errors among it."""
 _MOST_LOOKED_AT: Final = 20_000
 """Files and folders of a checkout among which a header is looked for."""
 _PACKAGES: Final = (
@@ -45,7 +47,6 @@ _PACKAGES: Final = (
     (("rocm_smi/", "amd_smi/"), "ROCm SMI (Debian: librocm-smi-dev)"),
     (("RAJA/", "Kokkos", "umpire/"), "the library of that name"),
     (("mpi.h",), "MPI"),
-    (("omp.h",), "OpenMP (Debian: libomp-dev)"),
     (("gtest/", "benchmark/", "fmt/", "CLI/"), "the project's own dependencies"),
 )
 """Beginnings of headers -> what brings them."""
@@ -71,7 +72,9 @@ def failure(source: Path, stderr: str, command: str, *, all_known: bool = True) 
         all_known: whether all files are known that it read. Else errors may tell what is in one
             that it may not read: only that which ended the compile is told.
     """
-    found = [m for m in _ERROR.finditer(stderr) if all_known or _is_told(m)]
+    found = [*_ERROR.finditer(stderr)]
+    if not all_known:
+        found = [] if _CHOSEN_TEXT in stderr else [m for m in found[-1:] if _is_told(m)]
     if not found and not all_known:
         return KinspectError(f"{source}: it does not compile", f"by hand: `{command}`")
     if not found:
@@ -87,10 +90,7 @@ def failure(source: Path, stderr: str, command: str, *, all_known: bool = True) 
     if missing is not None and os.path.isabs(missing["name"]) and os.path.exists(missing["name"]):
         missing, refused = None, missing
     if refused is not None:
-        return KinspectError(
-            f"{source}: it includes {refused['name']}, outside of its checkout and of -I folders",
-            "if it should: `-- -I FOLDER`, or --source-root FOLDER",
-        )
+        return outside(source, refused["name"])
     if missing is not None:
         return KinspectError(
             f"{place}: {missing['name']} is not there{more}", _bringing(missing["name"], source)
@@ -101,6 +101,14 @@ def failure(source: Path, stderr: str, command: str, *, all_known: bool = True) 
             "write `<<<` and its end in one piece, without spaces",
         )
     return KinspectError(f"{place}: {text[:300]}{more}", _hint(text, command))
+
+
+def outside(source: Path, path: str) -> KinspectError:
+    """The error of a source that includes what it may not read."""
+    return KinspectError(
+        f"{source}: it includes {path}, outside of its checkout and of -I folders",
+        f"if it should: `-- -I FOLDER`, or {OPTION} FOLDER",
+    )
 
 
 def _is_told(error: re.Match[str]) -> bool:

@@ -17,13 +17,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...base.errors import KinspectError
-from ...base.named_files import OPTION, allow, file_bytes, is_named, own_cache, readable
+from ...base.named_files import allow, file_bytes, is_named, own_cache, readable
 from ...base.programs import absolute_folders
 from ...base.status import doing
 from ...model import Artifact
 from ..store import Store, StoreEntry
 from .compilers import HipCompiler, device_libraries, find_compiler, why_unusable
-from .diagnosis import failure, included
+from .diagnosis import failure, included, outside
 from .flags import checked, database_flags, folders_of
 from .names import names_of
 from .options import HipOptions
@@ -388,14 +388,6 @@ def _check_included(job: _Compile, read: Iterable[Path]) -> None:
         root = job.options.root
         if not is_named(place) or not (root is None or place.is_relative_to(root)):
             raise outside(job.source, str(path))
-
-
-def outside(source: Path, path: str) -> KinspectError:
-    """The error of a source that includes what it may not read."""
-    return KinspectError(
-        f"{source}: it includes {path}, outside of its checkout and of -I folders",
-        f"if it should: `-- -I FOLDER`, or {OPTION} FOLDER",
-    )
 
 
 def _kernels(text: str) -> list[str]:
