@@ -277,3 +277,15 @@ def test_earlier_loads_hold_registers_that_leave_room_for_fewer_workgroups() -> 
     assert saves(alone, removal) > saves(replace(alone, resident_with=one_fits), removal)
     assert set(asked) == {4}
     assert saves(replace(alone, resident_with=lambda _: 4), removal) == saves(alone, removal)
+
+
+def test_shorter_waits_of_a_loop_save_what_waves_spend_in_it() -> None:
+    body = "  global_load_dword v8, v1, s[4:5]\n  s_waitcnt vmcnt(0)\n"
+    brief = body + "  s_sub_u32 s7, s7, 1\n  s_cmp_lg_u32 s7, 0\n  s_cbranch_scc1 .Lbrief\n"
+    code = _LOOP.replace("BODY", body.rstrip("\n")) + f"  s_movk_i32 s7, 0x1\n.Lbrief:\n{brief}"
+    timing = made(f"{_HEAD}{code}{_TAIL}", f"f32[{1 << 20}]=zeros, i32 1", 4 * CUS, 64, 1, 0)
+    long, short = timing.function.loops
+    whole = saves(timing, Removal("latency", 0.75))
+    assert whole > 20
+    assert saves(timing, Removal("latency", 0.75, (long.id,))) == pytest.approx(whole, abs=2)
+    assert saves(timing, Removal("latency", 0.75, (short.id,))) < 5

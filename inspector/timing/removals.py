@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..model.removal import LEAST, Removal, Removed
+from .attribution import attributed
 from .changed_accesses import (
     with_fewest_lines,
     with_merged_accesses,
@@ -66,7 +67,8 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
     work takes longer for that reason alone, and a unit is relieved of more than `LEAST` percent of
     the time, nobody knows what it saves: None. Shorter accesses, which need as many instructions,
     save no more time than units are relieved of, and what needs the same bytes no more than memory
-    is idle. A loop's work that other lanes do needs them too.
+    is idle. A loop's work that other lanes do needs them too. Shorter waits of a loop save no more
+    than waves spend in it.
 
     Args:
         timing: of the launch.
@@ -83,6 +85,10 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
         return None
     if removal.what in _SAME_BYTES or (removal.what == "work" and removal.loops):
         percent = min(percent, round(100 * (1 - now.units.get("memory", 0.0)), 1))
+    if removal.what == "latency" and removal.loops:
+        found = attributed(timing, now).blamed
+        there = sum(sum(found[site]) for site in _place(timing, removal) if site in found)
+        percent = min(percent, round(100 * there, 1))  # memory is quicker for the whole launch
     if removal.what in _SHORTER:
         percent = min(percent, round(sum(max(0.0, less) for less in relieved), 1))
     return max(0.0, percent)
