@@ -24,6 +24,10 @@ from kinspect.inspector.compile.hip.launches import stated_launches
 from kinspect.inspector.compile.hip.names import names_of
 from kinspect.inspector.compile.hip.options import HipOptions
 from kinspect.inspector.compile.hip.source import compiled
+from kinspect.inspector.model import KernelReport, Program
+from kinspect.inspector.pipeline import analysis, collecting
+from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.jobs import request_for, timing
 
 CLANG = next((p for n in range(29, 16, -1) if (p := shutil.which(f"clang-{n}"))), None)
 needs_clang = pytest.mark.skipif(CLANG is None, reason="no clang from 17 on")
@@ -58,6 +62,35 @@ def reported(tool: Tool, *words: str | Path) -> list[dict[str, Any]]:
     done = tool("analyze", *words, "--format", "json", "--details")
     assert done.returncode == 0, done.stderr
     return list(json.loads(done.stdout)["kernels"])
+
+
+@needs_clang
+def test_a_repeated_run_analyses_nothing(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    allow_target(source)
+    request = request_for([str(source)], kernel="*axpy*", analysis=timing(explains=False))
+    first = collecting.collect(request)
+    assert first.kernels[0].time is not None
+    assert first.kernels[0].artifacts["amdgcn"]
+
+    calls: list[Program] = []
+    unchanged = analysis.analyze_program
+
+    def noted(program: Program, context: Context, text: str = "") -> list[KernelReport]:
+        calls.append(program)
+        return unchanged(program, context, text)
+
+    monkeypatch.setattr(analysis, "analyze_program", noted)
+    assert collecting.collect(request).kernels == first.kernels
+    assert not calls
+    # The launch is a comment: the assembly stays as it was.
+    source.write_text(SOURCE.replace("grid=N/WIDTH", "grid=2*N/WIDTH"))
+    other = collecting.collect(request).kernels[0]
+    assert calls
+    assert other.time is not None
+    assert other.time != first.kernels[0].time
 
 
 # ------------------------------------------------------------------ a source as a target

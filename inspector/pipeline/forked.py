@@ -76,8 +76,7 @@ def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Transformed
         (Ctrl-C) yields the outcomes finished so far and one `Failed` that counts the others.
     """
     first, *later = range(len(targets))
-    stored = StoredReports(own_cache())
-    work = replace(work, stored=stored)
+    work = replace(work, stored=StoredReports(own_cache()))
     pool = _Pool(targets, work, later)
     finished = 0
     try:
@@ -90,7 +89,6 @@ def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Transformed
             finished += 1
             counted(f"read {finished} of {len(targets)} files")
             yield from outcomes
-        stored.prune()
     except KeyboardInterrupt:
         for outcomes in pool.finished_outcomes():
             finished += 1

@@ -54,7 +54,19 @@ def compiled_source(target: Target, request: Request) -> HipCode:
     Raises:
         KinspectError: it cannot be compiled.
     """
-    return compiled(target.path, target.archs[0], options_of(request))
+    options = options_of(request)
+    return compiled(target.path, target.archs[0], options, lambda: _load_analysis(request))
+
+
+def _load_analysis(request: Request) -> None:
+    """Imports and reads what comes after a compile."""
+    from ..emulator import launch  # noqa: F401
+
+    options = request.analysis
+    if options.time is not None:
+        from . import timing  # noqa: F401
+    if options.rules is None and options.judges_all:
+        analysis.default_pack()
 
 
 def kernels_of(target: Target, request: Request, values: Mapping[str, Any]) -> list[Variant]:

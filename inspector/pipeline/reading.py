@@ -38,6 +38,8 @@ READ = frozenset({"asm", "code_object", "ttgir", "report", "archive", "hip"})
 They are named here, so that a run that only reads need not import `capturing`.
 """
 
+_LARGE = 1 << 19
+"""Bytes of assembly that are analysed in more than a second or two."""
 _ANALYSED = frozenset({"amdgcn", "ttgir", "ttir", "metadata", "hsaco"})
 """The artifacts that an analysis looks at."""
 
@@ -111,16 +113,14 @@ def _outcomes(
     context = _context(target, work.request)
     reports: Sequence[KernelReport]
     if code is not None:
-        from .hip_sources import analysed, options_of
-
-        reports = analysed(code, context, options_of(work.request))
+        reports = _of_hip(code, context, work)
     elif target.kind == "code_object":
         reports = analysis.analyze_code_object(file_bytes(target.path), context)
     elif target.kind == "ttgir":
         reports = analysis.analyze_ttgir(read_text(target.path), context)
-    elif work.stored is not None:
-        reports = work.stored.analyzed(read_text(target.path), context)
-    else:  # the first kernel of a large file is seen long before the last
+    elif work.stored is not None or _size(target) < _LARGE:
+        reports = _stored(work).analyzed(read_text(target.path), context)
+    else:  # the first kernel is seen long before the last
         for number, report in enumerate(analysis.analyses_of_text(read_text(target.path), context)):
             yield Transformed((index, number), work.transform(report))
         return
@@ -128,6 +128,27 @@ def _outcomes(
         if limits.is_spent(analysis.WORK_SHARE, number, len(reports)):
             return
         yield Transformed((index, number), work.transform(report))
+
+
+def _of_hip(code: HipCode, context: Context, work: Work) -> Sequence[KernelReport]:
+    """The reports on a HIP source's kernels."""
+    from .hip_sources import analysed, options_of
+
+    options = options_of(work.request)
+    reports = _stored(work).kept(
+        read_text(code.artifact.path),
+        context,
+        lambda given: analysed(code, given, options),
+        is_timed=context.analysis.time is not None,
+        stated=(file_text(Path(context.path)), code.names, code.notes, options.flags),
+    )
+    return [replace(report, artifacts={"amdgcn": code.artifact}) for report in reports]
+
+
+def _stored(work: Work) -> StoredReports:
+    from .stored_reports import StoredReports
+
+    return work.stored or StoredReports(own_cache())
 
 
 def _size(target: Target) -> int:

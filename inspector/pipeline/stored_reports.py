@@ -1,4 +1,4 @@
-"""Reports on saved assembly in the cache folder, for runs over many files that are repeated.
+"""Reports on assembly that are kept in the cache folder, for runs that are repeated.
 
 Kept is what follows from the file and those beside it. Beside it stand the findings of the default
 rules, which count as long as the files of rules and the sources that findings quote are the same.
@@ -10,7 +10,8 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,14 +23,17 @@ from ..base.named_files import file_bytes, is_named
 from ..base.version import VERSION
 from ..lint.rule import NO_RULES
 from ..lint.schema import bundled_folder
-from ..model import Finding, KernelReport, SourceLoc
+from ..model import Finding, KernelReport
 from . import analysis
 from .analysis import ANALYSIS_VERSION
 from .context import Context
+from .naming import source_positions
 
-FOLDER = "reports-v2"
+FOLDER = "reports-v3"
 MOST_BYTES = 512 << 20
 """Of all reports together; a kernel of 200 instructions takes 50 kB."""
+_PRUNED_OF_256 = 4
+"""Of so many times that reports may be added, old ones are looked for."""
 _CHECKSUM_BYTES = 32
 _OF_OTHER_FILES = re.compile(r"\.(?:include|incbin|macro|irpc?)\b", re.I)
 """Directives by which a text names files that its key does not cover, if by those of a macro."""
@@ -44,7 +48,7 @@ class _Judged(Struct, frozen=True):
 
     Args:
         rules: the state of the files of rules.
-        sources: the files of which lines were quoted; None of one that was not there.
+        sources: the files of which lines may be quoted; None of one that was not there.
         findings: of each report.
         leads: of each report.
     """
@@ -53,6 +57,17 @@ class _Judged(Struct, frozen=True):
     sources: dict[str, _FileState | None]
     findings: list[tuple[Finding, ...]]
     leads: list[tuple[Finding, ...]]
+
+    @classmethod
+    def of(cls, reports: Sequence[KernelReport]) -> _Judged:
+        """What the default rules said of some reports."""
+        files = {place.file for report in reports for place in source_positions(report)}
+        return cls(
+            _rules_state(),
+            {file: _source_state(file) for file in files},
+            [report.findings for report in reports],
+            [report.leads for report in reports],
+        )
 
     def is_current(self) -> bool:
         """Whether the rules and the quoted sources are as they were."""
@@ -67,6 +82,14 @@ class _Stored(Struct, frozen=True):
     reports: list[KernelReport]
     judged: _Judged | None = None
 
+    def current(self) -> list[KernelReport] | None:
+        """The reports as the default rules judge them; None where they may judge otherwise now."""
+        judged = self.judged
+        if judged is None or not judged.is_current():
+            return None
+        parts = zip(self.reports, judged.findings, judged.leads, strict=True)
+        return [replace(report, findings=said, leads=leads) for report, said, leads in parts]
+
 
 class StoredReports:
     """Analyses assembly texts, or takes their reports from the folder.
@@ -80,31 +103,41 @@ class StoredReports:
 
     def analyzed(self, text: str, context: Context) -> Sequence[KernelReport]:
         """As `analysis.analyze_text`."""
-        place = self._place(text, context)
+        is_timed = context.analysis.times_code
+        return self.kept(text, context, functools.partial(analysis.analyze_text, text), is_timed)
+
+    def kept(
+        self,
+        text: str,
+        context: Context,
+        analyse: Callable[[Context], Sequence[KernelReport]],
+        is_timed: bool,
+        stated: Sequence[object] = (),
+    ) -> Sequence[KernelReport]:
+        """What `analyse` makes of a context, or made of the same one before; without artifacts.
+
+        Args:
+            text: the assembly that is analysed.
+            context: what is known besides.
+            analyse: makes the reports, and judges them by the context's rules.
+            is_timed: whether launches may be timed, by which findings are judged.
+            stated: what they follow from besides, plain values.
+        """
+        options = context.analysis
+        if is_timed and options.rules is not None:
+            return analyse(context)  # what their findings save is worked out with the time
+        place = self._place(text, context, (options.time if is_timed else None, *stated))
         if place is None:
-            return analysis.analyze_text(text, context)
+            return analyse(context)
         stored = _read(place)
-        is_new = stored is None
-        if stored is None:
-            bare = replace(context, analysis=replace(context.analysis, rules=NO_RULES))
-            stored = _Stored(analysis.analyze_text(text, bare))
-        judged = stored.judged
-        if context.analysis.rules is not None:
-            reports = analysis.with_findings(stored.reports, context.analysis)
-        elif judged is not None and judged.is_current():
-            return [
-                replace(report, findings=findings, leads=leads)
-                for report, findings, leads in zip(
-                    stored.reports, judged.findings, judged.leads, strict=True
-                )
-            ]
-        else:
-            reports, judged = _judge(stored.reports, context)
-        # What was not read may be read once there is a disassembler.
-        is_final = not any(report.unread for report in stored.reports) and not is_cut_short()
-        if is_final and (is_new or judged is not stored.judged):
-            _write(place, _Stored(stored.reports, judged))
-        return reports
+        current = stored.current() if stored is not None and options.rules is None else None
+        if current is not None:
+            return current
+        if os.urandom(1)[0] < _PRUNED_OF_256:
+            self.prune()
+        if is_timed:
+            return _timed(place, context, analyse)
+        return _untimed(place, stored, context, analyse)
 
     def prune(self) -> None:
         """Drops the oldest reports where there are too many."""
@@ -122,15 +155,10 @@ class StoredReports:
                 os.unlink(path)
                 total -= status.st_size
 
-    def _place(self, text: str, context: Context) -> Path | None:
+    def _place(self, text: str, context: Context, more: Sequence[object]) -> Path | None:
         """Where the reports on a text are kept; None where they depend on more than the key has."""
         options = context.analysis
-        if (
-            options.times_code
-            or options.sample is not None
-            or context.variant is not None
-            or context.artifacts
-        ):
+        if options.sample is not None or context.variant is not None or context.artifacts:
             return None
         if _OF_OTHER_FILES.search(text):
             return None
@@ -139,6 +167,7 @@ class StoredReports:
             *(context.path, context.arch, context.patterns, context.overrides, context.notes),
             *(context.metadata, context.ttgir, context.ttir),
             *(options.lanes, options.races, options.values, options.asked),
+            *(options.judges_all, more),
         )
         try:
             parts = [msgspec.msgpack.encode(stated), text.encode("utf-8", "surrogatepass")]
@@ -150,23 +179,40 @@ class StoredReports:
         return self._folder / name[:2] / name[2:]
 
 
-def _judge(reports: Sequence[KernelReport], context: Context) -> tuple[list[KernelReport], _Judged]:
-    """The reports with the findings of the default rules, and what is kept of these."""
-    sources: dict[str, _FileState | None] = {}
-    read = analysis.source_reader()
+def _timed(
+    place: Path, context: Context, analyse: Callable[[Context], Sequence[KernelReport]]
+) -> Sequence[KernelReport]:
+    """Analyses, times and judges; keeps the whole, unless the limit on time may have decided."""
+    started = time.process_time()
+    reports = analyse(context)
+    took, options = time.process_time() - started, context.analysis.time
+    if _is_final(reports) and (options is None or took < options.seconds):
+        _write(place, reports, _Judged.of(reports))
+    return reports
 
-    def source_text(loc: SourceLoc) -> str | None:
-        if loc.file not in sources:
-            sources[loc.file] = _source_state(loc.file)
-        return read(loc)
 
-    judged = analysis.with_findings(reports, context.analysis, source_text)
-    return judged, _Judged(
-        _rules_state(),
-        sources,
-        [report.findings for report in judged],
-        [report.leads for report in judged],
-    )
+def _untimed(
+    place: Path,
+    stored: _Stored | None,
+    context: Context,
+    analyse: Callable[[Context], Sequence[KernelReport]],
+) -> Sequence[KernelReport]:
+    """Judges the kept reports by the context's rules; analyses where there are none."""
+    is_new, found = stored is None, stored.reports if stored is not None else None
+    if found is None:
+        found = [*analyse(replace(context, analysis=replace(context.analysis, rules=NO_RULES)))]
+    reports = analysis.with_findings(found, context.analysis)
+    if context.analysis.rules is None:
+        if _is_final(found):
+            _write(place, found, _Judged.of(reports))
+    elif is_new and _is_final(found):
+        _write(place, found, None)
+    return reports
+
+
+def _is_final(reports: Sequence[KernelReport]) -> bool:
+    """Whether another run would find the same: what was not read may be read by a disassembler."""
+    return not any(report.unread for report in reports) and not is_cut_short()
 
 
 def _source_state(file: str) -> _FileState | None:
@@ -231,11 +277,12 @@ def _read(place: Path) -> _Stored | None:
         return None
 
 
-def _write(place: Path, stored: _Stored) -> None:
+def _write(place: Path, reports: Sequence[KernelReport], judged: _Judged | None) -> None:
     """Keeps reports. They are not synced to the disk: a damaged file is noticed by its checksum."""
+    bare = [replace(report, findings=(), leads=(), artifacts={}) for report in reports]
     temporary = place.with_name(f"{place.name}.{os.getpid()}")
     try:
-        encoded = msgspec.msgpack.encode(stored)
+        encoded = msgspec.msgpack.encode(_Stored(bare, judged))
         place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with open(temporary, "xb") as stream:
             stream.write(_digest(encoded) + encoded)

@@ -10,7 +10,7 @@ import os
 import resource
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -43,6 +43,7 @@ def run_compiler(
     environment: Mapping[str, str],
     readable: Iterable[str],
     included: Iterable[str],
+    meanwhile: Callable[[], None],
 ) -> Ran:
     """Runs the compiler to its end.
 
@@ -54,6 +55,7 @@ def run_compiler(
         environment: its variables.
         readable: folders of the source's, of which what is hidden is not read.
         included: other folders, read as a whole.
+        meanwhile: called while the compiler runs.
 
     Raises:
         OSError: it cannot be started.
@@ -94,6 +96,7 @@ def run_compiler(
             preexec_fn=bind,
         )
         try:
+            meanwhile()
             status = process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise KinspectError(

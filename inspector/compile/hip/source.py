@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -83,7 +83,9 @@ class HipCode(Struct, frozen=True):
         return cls(entry.artifacts["amdgcn"], facts["names"], from_store, tuple(facts["notes"]))
 
 
-def compiled(source: Path, arch: str, options: HipOptions) -> HipCode:
+def compiled(
+    source: Path, arch: str, options: HipOptions, meanwhile: Callable[[], None] = lambda: None
+) -> HipCode:
     """The assembly of a source for a target.
 
     Nothing of the source runs. The compiler is the one that the user named or that is installed;
@@ -94,6 +96,7 @@ def compiled(source: Path, arch: str, options: HipOptions) -> HipCode:
         source: the file, as the user named it.
         arch: gfx name.
         options: how.
+        meanwhile: called while the compiler runs.
 
     Raises:
         KinspectError: there is no compiler, a flag is refused, or the source does not compile.
@@ -113,6 +116,7 @@ def compiled(source: Path, arch: str, options: HipOptions) -> HipCode:
         own=() if options.root is not None else tuple(folders_of(typed)),
         options=options,
         environment=environment,
+        meanwhile=meanwhile,
     )
     allow(HEADERS, *job.own, *job.rocm)  # lines of what it includes from there are shown
     store = Store(own_cache())
@@ -133,6 +137,7 @@ class _Compile(Struct, frozen=True):
         own: folders and files that the user's own flags name to include from.
         options: as asked for.
         environment: variables of the compiler.
+        meanwhile: called while the compiler runs.
     """
 
     source: Path
@@ -144,6 +149,7 @@ class _Compile(Struct, frozen=True):
     own: tuple[Path, ...]
     options: HipOptions
     environment: Mapping[str, str]
+    meanwhile: Callable[[], None]
 
     def by_hand(self) -> str:
         """A command that does the same."""
@@ -332,6 +338,7 @@ def _ran(job: _Compile, folder: Path, words: Sequence[str]) -> Ran:
             job.environment,
             _readable(job),
             included_from,
+            job.meanwhile,
         )
     except OSError as error:
         raise _unusable(job.compiler, f"cannot be started ({error.strerror or error})") from None
