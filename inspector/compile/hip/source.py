@@ -197,7 +197,8 @@ def _words(
         if source.suffix not in _CUDA:
             first = compiler.rocm / "include" / name
     else:
-        words += ["-nogpuinc", "-nogpulib", "-isystem", str(HEADERS)]
+        # Of a ROCm that clang finds by itself it would take its own wrappers of <new>, <complex>, ...
+        words += ["-nogpuinc", "-nogpulib", "-nohipwrapperinc", "-isystem", str(HEADERS)]
     # By the compiler proper: the driver looks for a precompiled header in the working folder.
     words += _including(first)
     # Without an id of the unit, equal sources have equal code, whichever folder is worked in.
