@@ -431,6 +431,8 @@ def test_a_rocm_without_the_target_s_libraries_is_not_used(
     (rocm / "include/hip/hip_runtime.h").write_text("#error it is used")
     (rocm / "amdgcn/bitcode").mkdir(parents=True)
     (rocm / "amdgcn/bitcode/ocml.bc").write_text("")
+    (rocm / "share/hip").mkdir(parents=True)  # by which clang takes wrappers of <new> and others
+    (rocm / "share/hip/version").write_text("HIP_VERSION_MAJOR=5\nHIP_VERSION_MINOR=2\n")
     monkeypatch.setenv("ROCM_PATH", str(rocm))
     assert find_compiler(None, os.environ).rocm == rocm
     (kernel,) = reported(tool_in_process, source, "--arch", "gfx950")
