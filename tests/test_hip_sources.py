@@ -65,6 +65,30 @@ def reported(tool: Tool, *words: str | Path) -> list[dict[str, Any]]:
 
 
 @needs_clang
+def test_a_stated_launch_names_the_instance_to_compile(
+    tool_in_process: Tool, tmp_path: Path
+) -> None:
+    path = tmp_path / "scaled.hip"
+    path.write_text("""
+#define WIDTH (32 + 32)
+// KINSPECT_LAUNCH nn::scaled<WIDTH * 2 - 64, float> grid=8 workgroup=WIDTH args="f32[512], f32 2"
+// KINSPECT_LAUNCH nn::scaled<32,float> grid=16 workgroup=32 args="f32[512], f32 2"
+namespace nn {
+template <int W, typename T>
+__global__ void scaled(T* x, T by) { x[blockIdx.x * W + threadIdx.x] *= by; }
+}
+""")
+    kernels = {kernel["name"]: kernel for kernel in reported(tool_in_process, path)}
+    assert sorted(kernels) == ["nn::scaled<32, float>", "nn::scaled<64, float>"]
+    assert kernels["nn::scaled<32, float>"]["time"]["workgroups"] == 16
+    assert kernels["nn::scaled<64, float>"]["time"]["workgroups"] == 8
+    path.write_text(path.read_text().replace("scaled<32,", "scald<32,"))
+    done = tool_in_process("analyze", path)
+    assert done.returncode == 2
+    assert "nn::scald<32, float> is no instance of its templates: no member named" in done.stderr
+
+
+@needs_clang
 def test_a_repeated_run_analyses_nothing(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,20 +335,6 @@ def test_launches_are_read_with_the_numbers_of_the_file() -> None:
 def test_a_launch_that_is_not_understood_is_named(text: str) -> None:
     with pytest.raises(KinspectError, match=r"^k.hip:2: KINSPECT_LAUNCH is not understood"):
         stated_launches(f"\n// KINSPECT_LAUNCH {text}\n", (), "k.hip")
-
-
-@needs_clang
-def test_launches_of_instances_are_named_with_macros(tool_in_process: Tool, tmp_path: Path) -> None:
-    path = tmp_path / "scaled.hip"
-    path.write_text("""\
-#define FACTOR (1 + 2)
-// KINSPECT_LAUNCH scale<FACTOR> grid=64 workgroup=64 args="f32[4096]"
-// KINSPECT_LAUNCH scale<4> grid=64 workgroup=64 args="f32[4096]"
-template <int F> __global__ void scale(float* x) { x[blockIdx.x * 64 + threadIdx.x] *= F; }
-""")
-    (kernel,) = reported(tool_in_process, path, "--instantiate", "scale<FACTOR>")
-    assert (kernel["name"], kernel["time"]["workgroups"]) == ("scale<3>", 64)
-    assert "KINSPECT_LAUNCH scale<4>: no kernel here has this name" in kernel["notes"]
 
 
 def test_a_constant_that_names_itself_ends() -> None:

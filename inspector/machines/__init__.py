@@ -1,6 +1,6 @@
 """The hardware limits of each gfx target: one YAML file per target, each figure with its source.
 
-A new target is a new `gfxNNN.yaml` and nothing else.
+A new target is a new `gfxNNN.yaml`; rates of products, for times, are in `rates.yaml`.
 """
 
 from __future__ import annotations

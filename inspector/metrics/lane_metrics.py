@@ -138,12 +138,12 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
 
 def untried_kpack(subject: Subject) -> int | None:
     """The `kpack` of 2 that a Triton kernel was not compiled with; None where there is none."""
-    arch = subject.machine.arch if subject.machine is not None else ""
-    return 2 if arch in _WITH_KPACK and option(subject, "kpack") in (None, 1) else None
+    family = subject.machine.family if subject.machine is not None else ""
+    return 2 if family in _WITH_KPACK and option(subject, "kpack") in (None, 1) else None
 
 
-_WITH_KPACK: Final = frozenset(("gfx908", "gfx90a", "gfx940", "gfx941", "gfx942"))
-"""CDNA1 to CDNA3. Triton takes it as 1 on gfx950, and WMMA has none (Triton 3.9, AMD backend)."""
+_WITH_KPACK: Final = frozenset(("CDNA", "CDNA2", "CDNA3"))
+"""Triton takes it as 1 on gfx950, and WMMA has none (Triton 3.9, AMD backend)."""
 
 
 def with_layouts(

@@ -180,7 +180,7 @@ def _off_unit(
     supported = [f for f in off if _supported(machine, f)]
     example = next(iter(supported or off), None)
     repeating = 0
-    if off and machine is not None and machine.arch in _HELD_TWICE:
+    if off and machine is not None and machine.family in _HELD_TWICE:
         from ..ttgir.made_of_exponentials import exponentials_outweigh
 
         repeating = sum(exponentials_outweigh(ttgir, fate.loc) for fate in supported or off)
@@ -194,9 +194,9 @@ def _off_unit(
     }
 
 
-_HELD_TWICE: Final = frozenset(("gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151"))
-"""RDNA3: lanes 16 to 31 hold the elements of a WMMA's operands that lanes 0 to 15 hold (RDNA3 ISA,
-section 7.9)."""
+_HELD_TWICE: Final = frozenset(("RDNA3", "RDNA3.5"))
+"""Families of which lanes 16 to 31 hold the elements of a WMMA's operands that lanes 0 to 15 hold
+(RDNA3 ISA, section 7.9)."""
 
 
 def named(element: str) -> str:

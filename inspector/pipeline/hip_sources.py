@@ -144,7 +144,7 @@ def analysed(code: HipCode, context: Context, options: HipOptions) -> list[Kerne
     missed = [
         f"{MARK} {launch.kernel}: no kernel here has this name"
         for launch in launches
-        if not any(_is_of(launch, kernel.name) for kernel in program.kernels)
+        if not any(launch.is_of(kernel.name) for kernel in program.kernels)
     ]
     found = replace(found, notes=(*found.notes, *missed))
     kernels = [
@@ -152,7 +152,7 @@ def analysed(code: HipCode, context: Context, options: HipOptions) -> list[Kerne
     ]
     reports: list[KernelReport] = []
     for kernel in kernels:
-        launch = next((launch for launch in launches if _is_of(launch, kernel.name)), None)
+        launch = next((launch for launch in launches if launch.is_of(kernel.name)), None)
         others = tuple(f for f in program.functions if f is kernel or not f.is_kernel)
         own = replace(found, patterns=()) if launch is None else _launched(found, launch)
         reports += analysis.analyze_program(replace(program, functions=others), own, text)
@@ -211,7 +211,7 @@ def launch_of_source(launch: CodeLaunch, options: HipOptions, *, is_stated: bool
         names = [
             name
             for symbol, name in code.names.items()
-            if _is_of(stated, name)
+            if stated.is_of(name)
             and (
                 launch.kernel is None or matches((launch.kernel,), names_of_function(name, symbol))
             )
@@ -226,12 +226,6 @@ def launch_of_source(launch: CodeLaunch, options: HipOptions, *, is_stated: bool
                 lds_bytes=launch.lds_bytes or stated.lds_bytes or 0,
             )
     return found
-
-
-def _is_of(launch: StatedLaunch, name: str) -> bool:
-    """Whether a launch is of a kernel: by its name, with or without template arguments."""
-    plain = re.sub(r"\s+", "", name)
-    return re.sub(r"\s+", "", launch.kernel) in (plain, plain.partition("<")[0])
 
 
 def compile_point(job: Job) -> CompileOutcome:

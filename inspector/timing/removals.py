@@ -43,6 +43,10 @@ _SAME_BYTES: Final[frozenset[Removed]] = frozenset(
 """What leaves all bytes that come from memory; needless loads are of what others load."""
 _SHORTER: Final[frozenset[Removed]] = frozenset(("conflicts", "lines"))
 """What makes accesses shorter, and none of them needless."""
+_OF_LAUNCH: Final[frozenset[Removed]] = frozenset(
+    ("latency", "code", "wide accesses", "repeated products")
+)
+"""What can be taken from the whole launch only: of a loop it saves at most the time spent there."""
 MOST_LIGHT: Final = 20_000
 """Instructions of the workgroups behind which no more are simulated."""
 Sites = frozenset[int]
@@ -67,8 +71,7 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
     work takes longer for that reason alone, and a unit is relieved of more than `LEAST` percent of
     the time, nobody knows what it saves: None. Shorter accesses, which need as many instructions,
     save no more time than units are relieved of, and what needs the same bytes no more than memory
-    is idle. A loop's work that other lanes do needs them too. Shorter waits of a loop save no more
-    than waves spend in it.
+    is idle. A loop's work that other lanes do needs them too.
 
     Args:
         timing: of the launch.
@@ -85,10 +88,10 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
         return None
     if removal.what in _SAME_BYTES or (removal.what == "work" and removal.loops):
         percent = min(percent, round(100 * (1 - now.units.get("memory", 0.0)), 1))
-    if removal.what == "latency" and removal.loops:
-        found = attributed(timing, now).blamed
-        there = sum(sum(found[site]) for site in _place(timing, removal) if site in found)
-        percent = min(percent, round(100 * there, 1))  # memory is quicker for the whole launch
+    if removal.what in _OF_LAUNCH and removal.loops:
+        found, sites = attributed(timing, now).blamed, _place(timing, replace(removal, lines=()))
+        there = sum(sum(found[site]) for site in sites if site in found)
+        percent = min(percent, round(100 * there, 1))
     if removal.what in _SHORTER:
         percent = min(percent, round(sum(max(0.0, less) for less in relieved), 1))
     return max(0.0, percent)

@@ -58,6 +58,11 @@ class StatedLaunch(Struct, frozen=True):
     arguments: str
     lds_bytes: int | None
 
+    def is_of(self, name: str) -> bool:
+        """Whether it is of a kernel: by its name, with or without template arguments."""
+        plain = re.sub(r"\s+", "", name)
+        return re.sub(r"\s+", "", self.kernel) in (plain, plain.partition("<")[0])
+
 
 def stated_launches(source: str, flags: Sequence[str], name: str) -> tuple[StatedLaunch, ...]:
     """The launches that a source states.
@@ -147,15 +152,24 @@ def _launch(text: str, known: _Numbers) -> StatedLaunch:
 
 
 def _named(kernel: str, known: _Numbers) -> str:
-    """A kernel's name with numbers in place of the macros in its template arguments."""
+    """A kernel's name with numbers in place of what can be worked out of its template arguments."""
+    name, bracket, arguments = kernel.partition("<")
+    if not arguments.endswith(">"):
+        return kernel
+    parts = re.split(r",(?![^<(]*[>)])", arguments[:-1])
+    return f"{name}{bracket}{', '.join(_template_argument(part, known) for part in parts)}>"
+
+
+def _template_argument(text: str, known: _Numbers) -> str:
+    with suppress(ValueError, SyntaxError, ZeroDivisionError, RecursionError):
+        return str(_number(text, known))
 
     def of(match: re.Match[str]) -> str:
-        with suppress(ValueError, SyntaxError):
+        with suppress(ValueError, SyntaxError, ZeroDivisionError, RecursionError):
             return str(known.value(match[0])) if match[0] in known.texts else match[0]
         return match[0]
 
-    name, bracket, arguments = kernel.partition("<")
-    return name + bracket + re.sub(r"\b[A-Za-z_]\w*", of, arguments)
+    return re.sub(r"\b[A-Za-z_]\w*", of, text.strip())
 
 
 def _extents(text: str, known: _Numbers) -> tuple[int, int, int]:

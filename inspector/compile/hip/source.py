@@ -25,6 +25,7 @@ from ..store import Store, StoreEntry
 from .compilers import HipCompiler, device_libraries, find_compiler, why_unusable
 from .diagnosis import failure, included, outside
 from .flags import checked, database_flags, folders_of
+from .launches import stated_launches
 from .names import names_of
 from .options import HipOptions
 from .running import MOST_WRITTEN, Ran, run_compiler
@@ -197,7 +198,7 @@ def _words(
         if source.suffix not in _CUDA:
             first = compiler.rocm / "include" / name
     else:
-        # Of a ROCm that clang finds by itself it would take its own wrappers of <new>, <complex>, ...
+        # Of a ROCm that clang finds by itself it would take wrappers of <new>, <complex>, ...
         words += ["-nogpuinc", "-nogpulib", "-nohipwrapperinc", "-isystem", str(HEADERS)]
     # By the compiler proper: the driver looks for a precompiled header in the working folder.
     words += _including(first)
@@ -224,6 +225,20 @@ def _otherwise(job: _Compile, stderr: str) -> _Compile | None:
     if _OF_STANDARD.search(stderr) and job.compiler.rocm is None and words[-4:] != job.words[-4:]:
         return replace(job, words=words)
     return None
+
+
+def _with_stated(job: _Compile, names: Mapping[str, str]) -> _Compile | None:
+    """The compile with the instances of which the source states launches and has no code."""
+    text, flags = job.data.decode(errors="replace"), job.flags
+    lacking = [
+        launch.kernel
+        for launch in stated_launches(text, flags, str(job.source))
+        if "<" in launch.kernel and not any(map(launch.is_of, names.values()))
+    ]
+    instances = tuple(dict.fromkeys((*job.options.instances, *lacking)))
+    if instances == job.options.instances:
+        return None
+    return replace(job, options=replace(job.options, instances=instances))
 
 
 def _data(source: Path) -> bytes:
@@ -304,11 +319,16 @@ def _compile(store: Store, index: str, job: _Compile) -> HipCode:
             other = _otherwise(job, ran.stderr)
             if other is not None:
                 return _compile(store, index, other)
-            said = ran.stderr.replace(str(main), str(job.source))
             is_known = ran.is_confined or dependencies.is_file()
+            if job.options.instances and is_known:
+                _check_instances(job, main, ran.stderr)
+            said = ran.stderr.replace(str(main), str(job.source))
             raise failure(job.source, said, job.by_hand(), all_known=is_known)
         text = code.read_text(encoding="utf-8", errors="replace")
         kernels = _kernels(text)
+        other = _with_stated(job, names_of(kernels))
+        if other is not None:
+            return _compile(store, index, other)
         _check_kernels(job, kernels)
         headers = sorted({os.path.realpath(path) for path in read})
         facts = {
@@ -370,6 +390,18 @@ def _instances(source: Path, instances: Iterable[str]) -> str:
         f"static void *__kinspect_use{n} = (void *)&{text};" for n, text in enumerate(instances)
     ]
     return "\n".join([f'#include "{source.absolute()}"', *uses, ""])
+
+
+def _check_instances(job: _Compile, main: Path, stderr: str) -> None:
+    """Raises an error if the first one of a compile is of a line of `_instances`."""
+    error = re.search(r"^([^\n:]+):(\d+):\d+: error: (.+)$", stderr, re.M)
+    if error is None or error[1] != str(main):
+        return
+    instance = job.options.instances[int(error[2]) - 2]
+    raise KinspectError(
+        f"{job.source}: {instance} is no instance of its templates: {error[3][:200]}",
+        "as it would be launched: --instantiate 'gemm<128, float>', or after KINSPECT_LAUNCH",
+    )
 
 
 def _listed(dependencies: Path) -> list[Path]:
