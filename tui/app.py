@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 from ..inspector.base.errors import KinspectError
 from ..inspector.model import ErrorRecord, KernelReport
 from .application import Application, Opening
+from .key_table import bind
 from .page_table import PAGES
 from .pages import Page, page_class
 from .screens.dialogue import Dialogue
@@ -24,6 +25,7 @@ from .themes import THEMES
 
 if TYPE_CHECKING:
     # The pipeline's vocabulary takes longer to import than the first page takes to paint.
+    from textual.theme import Theme
     from textual.timer import Timer
 
     from ..inspector.pipeline.jobs import Request
@@ -66,11 +68,11 @@ class KinspectApp(Application):
             for name, spec in PAGES.items()
             if spec.key
         ),
-        Binding("f1", "help", "Help"),
-        Binding("colon,ctrl+p", "commands", "All commands; a number goes to that line", show=False),
-        Binding("ctrl+e", "export", "Export", show=False),
-        Binding("f2", "next_theme", "Theme", show=False),
-        Binding("ctrl+q,ctrl+c", "leave", "Quit", show=False, priority=True),
+        Binding("f1", "help", "Help", id="help"),
+        bind("commands", "commands", "All commands; a number goes to that line", show=False),
+        bind("export", "export", "Export", show=False),
+        bind("theme", "next_theme", "Theme", show=False),
+        bind("quit", "leave", "Quit", show=False, priority=True),
     ]
 
     def __init__(self, opening: Opening) -> None:
@@ -92,12 +94,19 @@ class KinspectApp(Application):
         self.compared: tuple[KernelReport, KernelReport] | None = None
         self._leaves_after_export = False
 
+    @property
+    def own_themes(self) -> tuple[Theme, ...]:
+        """As of `Application`."""
+        return (*THEMES, *self.opening.preferences.made_themes())
+
     def on_mount(self) -> None:
         """Shows the first page; the run starts once that has been painted."""
-        for theme in THEMES:
+        preferences = self.opening.preferences
+        self.set_keymap(dict(preferences.keys))
+        for theme in self.own_themes:
             self.register_theme(theme)
-        available = self.state.theme in self.available_themes
-        self.theme = self.state.theme if available else THEMES[0].name
+        wanted = preferences.theme or self.state.theme
+        self.theme = wanted if wanted in self.available_themes else THEMES[0].name
         first = self.opening.page or ("kernels" if self.opening.request else "history")
         if self.opening.text is not None and self.opening.page is None:
             self._next_page = first  # made when the text is closed, so that the text shows sooner
@@ -435,7 +444,7 @@ class KinspectApp(Application):
             self.push_screen(ExportScreen(Picture.of(self), reports=reports), closed)
 
     def action_next_theme(self) -> None:
-        """Switches to the next of kinspect's themes."""
-        names = [theme.name for theme in THEMES]
+        """Switches to the next of kinspect's and the user's themes."""
+        names = [theme.name for theme in self.own_themes]
         index = names.index(self.theme) + 1 if self.theme in names else 0
         self.theme = names[index % len(names)]

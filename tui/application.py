@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from .preferences import Preferences
 from .robust_app import RobustApp
 from .session import Session
 from .state import State
 
 if TYPE_CHECKING:
     # The pipeline's vocabulary takes longer to import than the first page takes to paint.
+    from textual.theme import Theme
+
     from ..inspector.model import KernelReport
     from ..inspector.pipeline.jobs import Request
 
@@ -31,6 +34,7 @@ class Opening(Struct, frozen=True):
         remember: whether themes, columns and the like are loaded at the start and saved at the end.
         text: a file of assembly or IR that is the only target: its text is shown at once, before
             it has been analysed.
+        preferences: the user's own keys and themes.
     """
 
     request: Request | Callable[[], Request] | None = None
@@ -39,6 +43,7 @@ class Opening(Struct, frozen=True):
     history: Path | None = None
     remember: bool = True
     text: Path | None = None
+    preferences: Preferences = Preferences()
 
 
 class Application(RobustApp):
@@ -59,6 +64,11 @@ class Application(RobustApp):
     last_kernel: str | None
     exporting: set[Path]
     compared: tuple[KernelReport, KernelReport] | None
+
+    @property
+    @abstractmethod
+    def own_themes(self) -> tuple[Theme, ...]:
+        """Kinspect's themes and the user's."""
 
     @abstractmethod
     def keep_state(self) -> None:

@@ -57,7 +57,8 @@ def tui(
 
     TARGET: as for `kinspect analyze`; the first may be a profiler's run (a folder of `kinspect
     profile`, or what `kinspect profile import` reads).  Without one the history is shown.  F1 on
-    every page lists its keys.
+    every page lists its keys.  Your own keys and colours stand in tui.toml; see
+    docs/guides/terminal.md.
     """
     _check(target.targets, target.archs)
     if web:
@@ -73,7 +74,9 @@ def tui(
 
     from . import terminal
     from . import web as browser
+    from .preferences import load
 
+    preferences = load()
     in_browser = browser.in_browser()
     if not in_browser:
         terminal.prepare()
@@ -81,7 +84,10 @@ def tui(
     from .application import Opening
 
     text = _text_file(target.targets) if target.kernel is None else None
-    app = KinspectApp(Opening(request if target.targets else None, page, watch, text=text))
+    opening = Opening(
+        request if target.targets else None, page, watch, text=text, preferences=preferences
+    )
+    app = KinspectApp(opening)
     return terminal.status_of(app, app.run()) if in_browser else terminal.run(app)
 
 

@@ -7,9 +7,10 @@ name is the binding's id.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 
 KEYS: Mapping[str, str] = MappingProxyType(
@@ -35,6 +36,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "follow": "w",
         "passes": "p",
         "jump_back": "ctrl+o,backspace",
+        "jump": "semicolon",
         "search": "slash",
         # What is shown
         "open": "enter",
@@ -106,15 +108,38 @@ def bind(
     )
 
 
-def own_bindings(node: DOMNode) -> Iterator[Binding]:
+def keys_named(given: str | list[str]) -> str:
+    """Keys as Textual names them, with commas between: `?` is `question_mark`.
+
+    Args:
+        given: a key, or several of them.
+    """
+    names = [given] if isinstance(given, str) else given
+    bindings = [Binding(name, "nothing") for name in names if name.strip(" ,")]
+    return ",".join(binding.key for binding in Binding.make_bindings(bindings))
+
+
+def own_bindings(node: DOMNode, keymap: Mapping[str, str]) -> Iterator[Binding]:
     """Yields the bindings that this package gave a node's classes, the most derived first.
 
     A key that a derived class has bound already is left out.
+
+    Args:
+        node: of the interface.
+        keymap: verb -> the user's own keys.
     """
     used_keys: set[str] = set()
     for kind in type(node).__mro__:
         if not kind.__module__.startswith("textual."):
-            declared = Binding.make_bindings(kind.__dict__.get("BINDINGS", ()))
+            declared = Binding.make_bindings(
+                _rebound(binding, keymap) for binding in kind.__dict__.get("BINDINGS", ())
+            )
             new = [binding for binding in declared if binding.key not in used_keys]
             used_keys.update(binding.key for binding in new)
             yield from new
+
+
+def _rebound(binding: BindingType, keymap: Mapping[str, str]) -> BindingType:
+    if isinstance(binding, Binding) and binding.id is not None and binding.id in keymap:
+        return replace(binding, key=keymap[binding.id], key_display=None)
+    return binding

@@ -202,3 +202,26 @@ def test_the_first_match_is_that_of_all(lines: list[str], words: str) -> None:
         assert search.first(words, line) == step(found, line - 1, 1)
     assert (search.first(words, 0) is None) == (len(search.find(words).lines) == 0)
     assert search.first(words + "b", 0) == step(search.find(words + "b").lines, -1, 1)
+
+
+async def test_two_letters_lead_to_a_row_that_is_on_the_screen() -> None:
+    app = Shown()
+    async with app.run_test(size=(60, 21)) as pilot:
+        view = app.view
+        view.show(Text(LINES), 1000)
+        await pilot.pause()
+        before = seen(view)
+        await pilot.press("semicolon")
+        labels = [row[:2] for row in seen(view)]
+        assert len(set(labels)) == len(labels) == 21
+        assert [row[2:] for row in seen(view)] == [row[2:] for row in before]
+        await pilot.press(*labels[17])
+        assert seen(view)[17].startswith(f"line {view.cursor} ")
+        assert view.cursor != 1000
+        there = view.cursor
+        for keys in (("semicolon", "escape"), ("semicolon", "a", "1"), ("semicolon", "down")):
+            await pilot.press(*keys)
+            assert view.cursor == there
+            assert seen(view) == before
+        await pilot.press("down")
+        assert view.cursor == there + 1

@@ -12,7 +12,6 @@ from textual.screen import Screen
 from ..key_table import own_bindings
 from ..page_table import PAGES
 from ..pages import Page
-from ..themes import THEMES
 from .list_chooser import Choice, ListChooser
 
 if TYPE_CHECKING:
@@ -38,12 +37,13 @@ class Command(Struct, frozen=True):
 
 def commands(app: Application, screen: Screen[object]) -> Iterator[Command]:
     """Yields the page's own keys, then the pages, help, export, themes and quitting."""
+    keymap = app.opening.preferences.keys
     for active in screen.active_bindings.values():
         binding, node = active.binding, active.node
         is_page = isinstance(node, Screen)
         named = len(binding.description) > 1 and not binding.action.startswith("app.")
         offered = active.enabled and node is not app and named and (is_page or binding.show)
-        if offered and any(binding.key == own.key for own in own_bindings(node)):
+        if offered and any(binding.key == own.key for own in own_bindings(node, keymap)):
             run = partial(app.run_action, binding.action, node)
             yield Command(binding.description, f"key {app.get_key_display(binding)}", run)
     for name, spec in PAGES.items():
@@ -55,7 +55,7 @@ def commands(app: Application, screen: Screen[object]) -> Iterator[Command]:
         ("Quit", "leave kinspect", "leave"),
     ):
         yield Command(title, about, partial(app.run_action, action, app))
-    for theme in THEMES:
+    for theme in app.own_themes:
         yield Command(f"Theme: {theme.name}", "colours", partial(setattr, app, "theme", theme.name))
 
 

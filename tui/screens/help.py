@@ -17,6 +17,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ..application import Application
 from ..key_table import own_bindings
 from ..page_table import PAGES
 from ..pages import Page
@@ -55,21 +56,22 @@ def groups_of(screen: Screen[object]) -> list[KeyGroup]:
         screen: the page; it has to be on the screen, so that it has its widgets.
     """
     app = screen.app
+    keymap = app.opening.preferences.keys if isinstance(app, Application) else {}
     page_name = screen.NAME if isinstance(screen, Page) else ""
     title = f"On the page {PAGES[page_name].title}" if page_name in PAGES else "This screen"
     legend = screen.legend() if isinstance(screen, Page) else ()
     groups = [KeyGroup("Marks", tuple(KeyHelp((mark,), meaning) for mark, meaning in legend))]
-    page = [b for b in own_bindings(screen) if b.action not in _EVERYWHERE]
+    page = [b for b in own_bindings(screen, keymap) if b.action not in _EVERYWHERE]
     groups.append(KeyGroup(title, _rows(page, app)))
     seen_kinds: set[type[DOMNode]] = set()
     for widget in screen.query("*").results(Widget):
         kind = type(widget)
         if widget.focusable and kind not in seen_kinds:
             seen_kinds.add(kind)
-            groups.append(KeyGroup(_title(widget), _rows(own_bindings(widget), app)))
+            groups.append(KeyGroup(_title(widget), _rows(own_bindings(widget, keymap), app)))
     everywhere = [
-        *(b for b in own_bindings(screen) if b.action in _EVERYWHERE),
-        *own_bindings(app),
+        *(b for b in own_bindings(screen, keymap) if b.action in _EVERYWHERE),
+        *own_bindings(app, keymap),
         Binding("tab", "", "Next part of the page"),
         Binding("shift+tab", "", "Part before"),
     ]

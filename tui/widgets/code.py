@@ -176,6 +176,15 @@ class CodeView(CodeRows, can_focus=True):
         self._heat_strip = ((0, 0), [])
         self.refresh()
 
+    def jump_rows(self) -> Iterable[int]:
+        """As of `Jumping`."""
+        return range(min(self._height, len(self._rows) - self.scroll_offset.y))
+
+    def jump_to(self, row: int) -> None:
+        """As of `Jumping`."""
+        self.deselect()
+        self.move_to(self._rows.line_at(self.scroll_offset.y + row))
+
     def _hottest_beside(self, y: int) -> int | None:
         """The hottest line that a row of the strip of heat stands for; None for none."""
         height = self.size.height

@@ -8,7 +8,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from .code_text import Hit, Text, VisibleRows, merged
-from .styled import Styled
+from .jumping import Jumping
 
 _Key = tuple[int, int, int, str, int, tuple[Hit, ...], str]
 _MAX_STRIPS = 1000
@@ -24,7 +24,7 @@ def no_hits(line: int) -> Sequence[Hit]:
     return ()
 
 
-class CodeRows(Styled):
+class CodeRows(Jumping):
     """Draws a `Text`; the subclass sets the text and the cursor."""
 
     PREFIX = "code"
@@ -76,7 +76,7 @@ class CodeRows(Styled):
                 self._strips.clear()
             strip = self._strip(line, width - len(sign), state, hits)
             strip = self._strips[key] = Strip([*strip, *self._heat_cell(sign)]) if sign else strip
-        return strip
+        return self._labelled(y, strip)
 
     def _heat_cell(self, sign: str) -> list[Segment]:
         return [Segment(sign, self._style_over("", _HEAT[sign]))] if sign else []

@@ -75,12 +75,22 @@ class Keys(PartedWidget):
                 for n, (a, b, key) in enumerate(spots)
             ]
             text.append_text(piece)
-        palette_hint = Text.assemble((self.app.get_key_display(_PALETTE), style), " commands ")
-        if self._palette and text.cell_len + palette_hint.cell_len + 1 <= width:
+        palette = self._palette_binding()
+        if palette is None:
+            return text
+        palette_hint = Text.assemble((self.app.get_key_display(palette), style), " commands ")
+        if text.cell_len + palette_hint.cell_len + 1 <= width:
             text.pad_right(width - text.cell_len - palette_hint.cell_len)
-            self._click_regions.append((text.cell_len, width, _PALETTE.key))
+            self._click_regions.append((text.cell_len, width, palette.key))
             text.append_text(palette_hint)
         return text
+
+    def _palette_binding(self) -> Binding | None:
+        """The binding of the list of commands."""
+        if not self._palette:
+            return None
+        bindings = (active.binding for active in self.screen.active_bindings.values())
+        return next((binding for binding in bindings if binding.id == "commands"), None)
 
     def _hints(self) -> list[_Hint]:
         """The shown bindings that work now; those of one action or group share a hint."""
@@ -106,6 +116,3 @@ class Keys(PartedWidget):
             if start <= event.x < stop:
                 self.app.simulate_key(key)
                 return
-
-
-_PALETTE = Binding("colon", "app.commands", "Commands")

@@ -6,7 +6,7 @@ they can be scrolled sideways.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from ..key_table import bind
-from .styled import Styled
+from .jumping import Jumping
 from .table_rows import (
     GAP,
     ColumnHead,
@@ -35,7 +35,7 @@ Draw = Callable[[int], TableRow]
 """Number of a row, from 0 -> the row."""
 
 
-class Table(Styled, can_focus=True):
+class Table(Jumping, can_focus=True):
     """A list of rows with a cursor, below the titles of the columns.
 
     Args:
@@ -157,6 +157,14 @@ class Table(Styled, can_focus=True):
         """Puts the cursor on a row and brings it into view."""
         self._set_cursor(row, quiet=False)
 
+    def jump_rows(self) -> Iterable[int]:
+        """As of `Jumping`."""
+        return range(1, 1 + min(self.size.height - 1, self._count - self.scroll_offset.y))
+
+    def jump_to(self, row: int) -> None:
+        """As of `Jumping`."""
+        self.move_to(self.scroll_offset.y + row - 1)
+
     def _set_cursor(self, row: int, *, quiet: bool) -> None:
         """Puts the cursor on a row and brings it into view; posts `Moved` unless `quiet`."""
         row = max(0, min(row, self._count - 1))
@@ -258,7 +266,7 @@ class Table(Styled, can_focus=True):
             strip = Strip(row_segments(self._draw(row), self._columns(), state, self._style_over))
             cached = strip.adjust_cell_length(width, self._style_over(state, ""))
             self._strips[row, state] = cached
-        return cached
+        return self._labelled(y, cached)
 
     def watch_has_focus(self, has_focus: bool) -> None:
         """Redraws the cursor's row, which looks different without the focus."""
