@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,11 +19,12 @@ from ..emulator.start import waves_of
 from ..machines.rates import rates_of
 from ..model import Function, Machine
 from ..model.rates import Rates
-from .costs import LOAD, Costs, costs_of
+from .costs import Costs, costs_of
 from .cu import ComputeUnit
 from .cu_values import UNITS, CuTime, Shares, Sharing
 from .device import MOST_WAVES, Device, Placement, place, shares_of
-from .reduced import extrapolated, last_iterations
+from .misses import Caches, beyond_l3, missed_in_l2, reads_of, returns, scratch_missed
+from .reduced import extrapolated
 from .trace import UnevenLoop, trace
 from .wave_traces import WaveTrace
 
@@ -39,7 +39,6 @@ MOST_CUT: Final = 2.0
 """Times as many that the resident workgroups may take before their waves are cut."""
 STRETCHES: Final = 8
 """Of a wave that is cut, from each of which a part is simulated."""
-_ROUNDS_TO_SETTLE: Final = 100
 
 
 class Timing(Struct, frozen=True):
@@ -178,14 +177,28 @@ def traced(
     costs = costs_of(emulator.code.function, machine, rates)
     whole = [done.workgroups[number] for number in placement.simulated]
     workgroups, part = _affordable(whole, resident)
-    scratch, scratch_beyond = _scratch_missed(emulator, machine, device, placement, launch)
+    scratch, scratch_beyond = scratch_missed(emulator, machine, device, placement, launch)
     fresh, stored = done.shares.fresh | scratch, done.shares.stored | scratch
-    reads = _reads(costs, fresh, whole[: len(workgroups)], done.periods, buffers, line)
+    reads = reads_of(costs, fresh, whole[: len(workgroups)], done.periods, buffers, line)
     grid = math.prod(launch.grid)
-    fresh |= _missed_in_l2(reads, fresh, grid / len(workgroups) / device.xcds, machine.l2_bytes)
-    beyond = scratch_beyond | _beyond_l3(reads, fresh, grid / len(workgroups))
+    fresh |= missed_in_l2(reads, fresh, grid / len(workgroups) / device.xcds, machine.l2_bytes)
+    beyond = scratch_beyond | beyond_l3(reads, fresh, grid / len(workgroups))
     # What several stores write of a line goes to memory once.
     sharing = Sharing(fresh, beyond, stored)
+    together = placement.resident * placement.active
+    caches = Caches(
+        line,
+        (rates.l1_bytes, machine.l2_bytes or 0, device.l3_bytes),
+        (placement.resident, together / device.xcds, together),
+    )
+    function = emulator.code.function
+    returned = None
+    if part == 1:
+        returned = returns(costs, function, workgroups, done.periods, buffers, caches)
+    if returned is not None:
+        workgroups = returned.workgroups
+        from_l2, from_l3 = returned.mixed(reads, fresh, beyond)
+        sharing = Sharing(fresh | from_l2, beyond | from_l3, stored)
     return Timing(
         machine,
         rates,
@@ -193,7 +206,7 @@ def traced(
         costs,
         placement,
         sharing,
-        emulator.code.function,
+        function,
         workgroups,
         math.prod(launch.grid),
         sum(buffer.size for buffer in buffers),
@@ -244,42 +257,6 @@ def _samples(wave: WaveTrace, part: float) -> WaveTrace:
             if at in wave.accesses:
                 accesses[at + moved] = wave.accesses[at]
     return WaveTrace(stream, accesses, {}, [])
-
-
-def _scratch_missed(
-    emulator: Emulator, machine: Machine, device: Device, placement: Placement, launch: Launch
-) -> tuple[dict[int, float], dict[int, float]]:
-    """By access of private memory, the share that misses the L2, and the share of these that
-    misses the L3.
-
-    Between two accesses of a line all resident waves go through theirs. How caches choose what
-    goes is not published; of one that chooses at random a line survives each eviction but one in
-    as many as it has lines.
-    """
-    function = emulator.code.function
-    sites = [i.index for i in function.instructions if i.cls in ("scratch_load", "scratch_store")]
-    if not sites:
-        return {}, {}
-    waves = placement.resident * waves_of(launch.threads, emulator.target) * placement.active
-    needed = waves * (function.resources.scratch_bytes or 0) * emulator.target.lanes
-
-    def missed(held: int) -> dict[int, float]:
-        return dict.fromkeys(sites, _missed_in_turn(needed / held if held else math.inf))
-
-    return missed((machine.l2_bytes or 0) * device.xcds), missed(device.l3_bytes)
-
-
-def _missed_in_turn(size: float) -> float:
-    """The share of misses where `size` times what a cache holds is gone through again and again.
-
-    With misses m a line meets m * size evictions per line of the cache: m = 1 - exp(-m * size).
-    """
-    if size <= 1:
-        return 0.0
-    misses = 1.0
-    for _ in range(_ROUNDS_TO_SETTLE):
-        misses = 1 - math.exp(-misses * size)
-    return misses
 
 
 def timed(timing: Timing) -> LaunchTime:
@@ -341,134 +318,3 @@ def _all_rounds(cu: CuTime, placement: Placement, simulated: int) -> float:
     else:  # what began behind a first round ends together, few or many of them
         slope = ends[first - 1] / first
     return cu.cycles + slope * (placement.busiest - simulated)
-
-
-class _Read(NamedTuple):
-    """A load's part of what the simulated workgroups read of a buffer.
-
-    Args:
-        site: index of the instruction.
-        buffer: number of the buffer; -1 for none of them.
-        size: bytes of the buffer.
-        first: bytes of the lines that no earlier access of the workgroup touches, all iterations.
-    """
-
-    site: int
-    buffer: int
-    size: int
-    first: float
-
-
-def _reads(
-    costs: Costs,
-    fresh: Mapping[int, float],
-    workgroups: Sequence[Sequence[WaveTrace]],
-    periods: Mapping[str, int],
-    buffers: Sequence[Buffer],
-    line: int,
-) -> list[_Read]:
-    """What each load reads of each buffer."""
-    starts = sorted((buffer.address, buffer.size) for buffer in buffers)
-    first: defaultdict[tuple[int, int], float] = defaultdict(float)
-    for waves in workgroups:
-        seen: set[int] = set()
-        for wave in waves:
-            stands_for = _stands_for(wave, periods)
-            for position, access in sorted(wave.accesses.items()):
-                site = wave.stream[position]
-                cost = costs.sites[site]
-                if not access.lines or cost.kind != LOAD or cost.is_scratch:
-                    continue
-                address = access.lines[0] * line
-                buffer = max(
-                    (number for number, (start, _) in enumerate(starts) if start <= address),
-                    default=-1,
-                )
-                known = len(seen)
-                seen.update(access.lines)
-                first[site, buffer] += (len(seen) - known) * line * stands_for[position]
-    return [
-        _Read(site, buffer, starts[buffer][1] if buffer >= 0 else 0, amount)
-        for (site, buffer), amount in first.items()
-    ]
-
-
-def _missed_in_l2(
-    reads: Sequence[_Read], fresh: Mapping[int, float], scale: float, l2_bytes: int | None
-) -> dict[int, float]:
-    """By instruction, the share of lines that miss the L2, where a buffer is read again and again.
-
-    The workgroups that were executed are the first of many: what they are the first to touch is
-    there for those that follow, as far as the L2 holds it. A cache that holds a part of a buffer
-    misses the rest of what is read again. Buffers that are read again share it by their size.
-
-    Args:
-        reads: of the simulated workgroups.
-        fresh: by instruction, the share of lines that nobody of those executed had touched before.
-        scale: workgroups of an XCD for each that was simulated.
-        l2_bytes: of an XCD; None where that is not known.
-    """
-    missed = _by_buffer(reads, fresh, scale)
-    sizes = {read.buffer: read.size for read in reads if read.buffer >= 0}
-    again = {buffer for buffer, size in sizes.items() if missed[buffer] > size}
-    whole = sum(sizes[buffer] for buffer in again)
-    held = min(1.0, (l2_bytes or 0) / whole) if whole else 0.0
-    share = {
-        buffer: (sizes[buffer] + (missed[buffer] - sizes[buffer]) * (1 - held)) / missed[buffer]
-        for buffer in again
-    }
-    return {
-        read.site: fresh.get(read.site, 1.0) * share[read.buffer]
-        for read in reads
-        if read.buffer in again
-    }
-
-
-def _beyond_l3(
-    reads: Sequence[_Read], fresh: Mapping[int, float], scale: float
-) -> dict[int, float]:
-    """By instruction, the share of its misses in L2 that go to memory: each byte goes there once.
-
-    What several XCDs read is read from memory by the first and from the L3 by the others.
-
-    Args:
-        reads: of the simulated workgroups.
-        fresh: by instruction, the share of lines that miss the L2.
-        scale: workgroups of the grid for each that was simulated.
-    """
-    missed = _by_buffer(reads, fresh, scale)
-    return {
-        read.site: min(1.0, read.size / missed[read.buffer])
-        for read in reads
-        if read.buffer >= 0 and missed[read.buffer]
-    }
-
-
-def _by_buffer(
-    reads: Sequence[_Read], fresh: Mapping[int, float], scale: float
-) -> dict[int, float]:
-    """Bytes of each buffer that come from beyond the L2."""
-    missed: defaultdict[int, float] = defaultdict(float)
-    for read in reads:
-        missed[read.buffer] += read.first * fresh.get(read.site, 1.0) * scale
-    return missed
-
-
-def _stands_for(wave: WaveTrace, periods: Mapping[str, int]) -> list[float]:
-    """For each executed instruction, how many there are in all: of a loop not all are kept.
-
-    Of a loop with a period the last one stands for what is not kept, as it does for its time.
-    """
-    counts = [1.0] * len(wave.stream)
-    for loop, begin, end in sorted(wave.spans, key=lambda span: span[1] - span[2]):
-        kept, in_all = wave.trips[loop]
-        counts[begin:end] = [in_all / kept] * (end - begin)
-    for loop in periods.keys() & wave.trips.keys():
-        kept, in_all = wave.trips[loop]
-        left_out, iterations = last_iterations(wave, loop, periods[loop])
-        for name, begin, end in wave.spans:
-            if name == loop and iterations:
-                is_last = any(first <= begin < last for first, last in left_out)
-                more = (in_all - kept) / iterations if is_last else 0.0
-                counts[begin:end] = [1.0 + more] * (end - begin)
-    return counts

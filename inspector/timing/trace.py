@@ -146,12 +146,17 @@ def trace(
         traces = [wave.from_position(header) for wave in traces]
     return Trace(
         {number: traces[place * each : (place + 1) * each] for place, number in enumerate(told)},
-        fresh_shares(recorder.noted.events, each),
+        fresh_shares(recorder.noted.events, each, _storing(emulator.code.function)),
         recorder.periods,
         next((found for found in recorder.troubles.values() if found.kind == "outside"), None),
         uneven(runner.loops, skipped),
         runner.goes_by_data,
     )
+
+
+def _storing(function: Function) -> frozenset[int]:
+    stores = ("global_store", "atomic")
+    return frozenset(inst.index for inst in function.instructions if inst.cls in stores)
 
 
 def uneven(loops: Sequence[TracedLoop], skipped: Array) -> UnevenLoop | None:

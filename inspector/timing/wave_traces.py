@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -261,19 +261,23 @@ class Shares(NamedTuple):
     Args:
         fresh: by instruction, their share of the lines that its workgroup had not touched before:
             the others are in the L1, or were there.
-        stored: by instruction, their share of all that it touches.
+        stored: by instruction that stores, the share of the lines that nobody had stored to before:
+            what is stored over lines that were read goes to memory all the same.
     """
 
     fresh: dict[int, float]
     stored: dict[int, float]
 
 
-def fresh_shares(events: Sequence[AccessEvent], waves_each: int) -> Shares:
+def fresh_shares(
+    events: Sequence[AccessEvent], waves_each: int, storing: Collection[int]
+) -> Shares:
     """What is first touched by whom.
 
     Args:
         events: the accesses, in their order.
         waves_each: waves of a workgroup.
+        storing: the instructions that store.
     """
     touching = [event for event in events if len(event.lines)]
     if not touching:
@@ -285,9 +289,11 @@ def fresh_shares(events: Sequence[AccessEvent], waves_each: int) -> Shares:
     fresh = _first_by_site(lines, sites, len(of_all))
     of_groups = _first_by_site(lines * (int(groups.max()) + 1) + groups, sites, len(of_all))
     touched = np.flatnonzero(of_all).tolist()
+    stores = np.isin(sites, list(storing))
+    stored = _first_by_site(lines[stores], sites[stores], len(of_all))
     return Shares(
         {site: float(fresh[site] / max(1, of_groups[site])) for site in touched},
-        {site: float(fresh[site] / of_all[site]) for site in touched},
+        {site: float(stored[site] / of_all[site]) for site in touched if site in storing},
     )
 
 
