@@ -88,7 +88,7 @@ def test_a_row_that_is_read_twice_comes_from_memory_twice_where_no_cache_holds_i
 
 
 def test_a_row_that_all_read_in_an_outer_loop_comes_from_the_l2() -> None:
-    """Eight times 64 KB, which the L1 does not hold; the 8 workgroups of a CU read them together."""
+    """Eight times 64 KB, which the L1 does not hold; 8 workgroups of a CU read them together."""
     outer = "\n  s_mov_b32 s12, 8\n.Louter:\n" + LOOP.format(0)
     outer += "\n  s_sub_u32 s12, s12, 1\n  s_cmp_lg_u32 s12, 0\n  s_cbranch_scc1 .Louter\n"
     row, workgroups = 64 << 10, 2432

@@ -504,7 +504,18 @@ namespace std { using ::memcpy; using ::memmove; using ::memset; using ::abort; 
 #include <algorithm>
 
 // Names that the C++ library does not have.
-__kinspect_math1(rsqrt, 1.f / __builtin_sqrtf(x), 1. / __builtin_sqrt(x))
+// ROCm's: the instruction, scaled for subnormals; of doubles, refined once (ROCm Device Libraries, rsqrtF.cl, rsqrtD.cl).
+__kinspect_d float __kinspect_rsqrt(float x) {
+  const bool tiny = x < 0x1p-126f;
+  const float root = __builtin_amdgcn_rsqf(tiny ? x * 0x1p24f : x);
+  return tiny ? root * 0x1p12f : root;
+}
+__kinspect_d double __kinspect_rsqrt(double x) {
+  const double root = __builtin_amdgcn_rsq(x), error = __builtin_fma(-root * x, root, 1.);
+  const double better = __builtin_fma(root * error, __builtin_fma(error, 0.375, 0.5), root);
+  return x > 0. && x < __builtin_inf() ? better : root;
+}
+__kinspect_math1(rsqrt, __kinspect_rsqrt(x), __kinspect_rsqrt(x))
 __kinspect_math1(rcbrt, 1.f / cbrtf(x), 1. / cbrt(x))
 __kinspect_math1(normcdf, 0.5f * erfcf(x * -0.707106781f), 0.5 * erfc(x * -0.70710678118654752440))
 __kinspect_math1(erfcx, expf(x * x) * erfcf(x), exp(x * x) * erfc(x))
