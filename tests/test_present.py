@@ -8,7 +8,7 @@ from pathlib import Path
 import kinspect
 import pytest
 from kinspect.inspector.explain import view
-from kinspect.inspector.model import KernelReport, Report, Variant
+from kinspect.inspector.model import KernelReport, Report, SourceLoc, Variant
 from kinspect.inspector.model.time import KernelTime, Saving
 from kinspect.inspector.present import markdown, text
 from kinspect.inspector.present.document import (
@@ -112,6 +112,29 @@ def test_kernels_stand_by_the_time_of_all_their_launches(small: KernelReport) ->
     untimed = replace(clean, name="untimed")
     ranked = view.worst_first([untimed, once, often])
     assert [kernel.name for kernel in ranked] == ["often", "once", "untimed"]
+
+
+def test_of_an_autotuner_s_configurations_the_fastest_comes_first(small: KernelReport) -> None:
+    def tuned(us: float, name: str) -> KernelReport:
+        kernel = launched(small, us, 1)
+        assert kernel.variant is not None
+        variant = replace(kernel.variant, tuning={"BLOCK": us}, call_site=SourceLoc("a.py", 7))
+        return replace(kernel, id=f"a.py::{name}", variant=variant)
+
+    other = replace(launched(replace(small, findings=()), 20.0, 1), id="other")
+    slow, fast = (replace(tuned(us, f"{us:g}"), findings=()) for us in (900.0, 10.0))
+    refused = replace(tuned(5.0, "refused"), time=None)
+    assert [f.severity for f in refused.findings] == ["error"]
+    kernels = [slow, refused, other, fast]
+    assert [k.id for k in view.worst_first(kernels)] == [
+        "other",
+        *(f"a.py::{name}" for name in ("10", "900", "refused")),
+    ]
+    terminal = Terminal(80)
+    text.write(document(Report("t", {}, tuple(view.worst_first(kernels)), ())), terminal)
+    told = terminal.lines
+    assert any("of an autotuner's configurations the fastest" in line for line in told)
+    assert not any("900 µs (" in line for line in told)  # has no screen
 
 
 def launched(kernel: KernelReport, us: float, launches: int) -> KernelReport:

@@ -127,7 +127,7 @@ def test_what_is_left_out_changes_neither_ways_nor_addresses(
     class Whole:
         def __init__(self, code: Any) -> None:
             self.for_addresses = self.for_branches = code.blocks
-            self.goes_by_data = False
+            self.deciding = frozenset[int]()
 
     monkeypatch.setattr(tracing, "Thinned", Whole)
     monkeypatch.setattr(tracing, "INNERMOST_TRIPS", 1000)

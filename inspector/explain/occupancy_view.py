@@ -59,8 +59,12 @@ def in_short(kernel: KernelReport) -> str:
     words = occupancy_words(kernel)
     m = kernel.metrics
     limiter = value_of(m, "occupancy.limiter")
-    if not isinstance(value_of(m, "occupancy.waves_per_eu"), int | float) or cannot_launch(kernel):
+    resident = number_of(m, "occupancy.waves_per_eu")
+    if resident is None or cannot_launch(kernel):
         return words.resident
+    launched = number_of(m, "grid.waves_per_eu")
+    if launched is not None and launched < resident:
+        return f"{launched:.2g} per SIMD, the launch has no more; {waves_text(kernel)} would fit"
     line = f"{waves_text(kernel)} per SIMD"
     if isinstance(limiter, str) and limiter != "waves":
         line += f", limited by {_RESOURCES.get(limiter, limiter)}"

@@ -8,7 +8,8 @@ report does not hold.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..model import (
     Assumption,
@@ -256,10 +257,31 @@ def main_loop_place(kernel: KernelReport) -> str | None:
 
 
 def worst_first(kernels: Sequence[KernelReport]) -> list[KernelReport]:
-    """Kernels by errors, then by the time of all their launches, the longest first; those without
-    one follow by spill traffic in hot loops, warnings and notes.
+    """Kernels by errors, then by the time of all their launches, the longest first.
+
+    Those without a time follow by spill traffic in hot loops, warnings and notes. Configurations
+    of an autotuner stand together, the one that it would take first.
     """
-    return sorted(kernels, key=_badness, reverse=True)
+    groups = sorted(of_autotuners(kernels), key=lambda group: _badness(group[0]), reverse=True)
+    return [kernel for group in groups for kernel in group]
+
+
+def of_autotuners(kernels: Iterable[KernelReport]) -> list[list[KernelReport]]:
+    """The configurations of each autotuned launch, the fastest first; other kernels alone."""
+    groups: dict[object, list[KernelReport]] = {}
+    for number, kernel in enumerate(kernels):
+        variant = kernel.variant
+        key: object = number
+        if variant is not None and variant.tuning is not None:
+            passed = tuple(sorted((variant.values or {}).items()))
+            key = (path_of(kernel), kernel.name, kernel.arch, variant.call_site, passed)
+        groups.setdefault(key, []).append(kernel)
+    return [sorted(group, key=_slowness) for group in groups.values()]
+
+
+def _slowness(kernel: KernelReport) -> tuple[bool, float]:
+    cannot = any(finding.severity == "error" for finding in kernel.findings)
+    return cannot, kernel.time.us if kernel.time is not None else math.inf
 
 
 def _badness(kernel: KernelReport) -> tuple[float, ...]:

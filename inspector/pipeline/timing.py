@@ -229,14 +229,23 @@ def _launch_time(
     found = attributed(timing, now)
     assumed = (f"made-up {', '.join(made_up)} values",) if made_up else ()
     time = _kernel_time(timing, found, now, options, assumed)
-    if timing.goes_by_data:
-        guessed = tuple(dtype for dtype in made_up if "float" not in dtype)
-        time = replace(time, goes_by_made_up=guessed)
+    time = replace(time, goes_by_made_up=_guessed(timing, buffers, made_up))
     if warm is not None and warm <= 0.97 * now.us:
         time = replace(time, warm_us=round(warm, 3))
     price = LaunchPrice(timing, now) if options.prices else None
     notes = (*_on_outside(timing), *_on_uneven(timing))
     return _Found(time, loop_times(timing, found, now), "", price, notes)
+
+
+def _guessed(timing: Timing, buffers: Sequence[Buffer], made_up: Sequence[str]) -> tuple[str, ...]:
+    """Types of made-up integers on which addresses, masks or branches rest."""
+    at, line = timing.decided_at, timing.machine.cache_line_bytes or 64
+    deciding = {
+        buffer.name  # its type
+        for buffer in buffers
+        if at is None or any(buffer.address - line < place < buffer.end for place in at)
+    }
+    return tuple(dtype for dtype in made_up if "float" not in dtype and dtype in deciding)
 
 
 def _on_outside(timing: Timing) -> tuple[str, ...]:

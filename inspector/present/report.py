@@ -57,12 +57,15 @@ def _sections(report: Report, *, details: bool, every: bool) -> Iterator[Section
     if len(kernels) > 1:
         yield Section((kernels_table(kernels),))
     few = details or len(kernels) <= MOST_SCREENS
-    shown = kernels if few else (max(kernels, key=_to_gain),)
+    taken = [group[0] for group in view.of_autotuners(kernels)]
+    shown = kernels if few else (max(taken, key=_to_gain),)
     for kernel in shown:
         yield from of_kernel.first_screen(kernel, every=every, whole=details)
         if details:
             yield from of_kernel.details(kernel)
     hints = []
+    if len(taken) < len(kernels):
+        hints.append("of an autotuner's configurations the fastest, by these times, comes first")
     if len(shown) < len(kernels):
         hints.append(f"{view.plural(len(kernels) - len(shown), 'more kernel')}: --kernel NAME")
     if shown and not details:

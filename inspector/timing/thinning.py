@@ -41,7 +41,7 @@ class Thinned:
 
     Attributes:
         for_addresses, for_branches: the steps of each block.
-        goes_by_data: whether addresses, masks or branches rest on what it loads of global memory.
+        deciding: the loads of global memory on whose results addresses, masks or branches rest.
     """
 
     def __init__(self, code: PreparedCode) -> None:
@@ -64,7 +64,7 @@ class Thinned:
         # Scalar loads are among the sites where something reads them, others in any case.
         scalar = {inst.index for inst in function.instructions if inst.cls == "smem_load"}
         loads = read | scalar.intersection(sites)
-        self.goes_by_data = not loads.isdisjoint(_loads_of_data(code))
+        self.deciding = loads.intersection(_loads_of_data(code))
 
 
 def _loads_of_data(code: PreparedCode) -> Iterator[int]:

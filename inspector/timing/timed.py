@@ -56,7 +56,7 @@ class Timing(Struct, frozen=True):
         part: of the simulated waves that is simulated; their time is taken to grow evenly.
         outside: the first access outside of every buffer.
         uneven: a loop that some waves run far longer than most.
-        goes_by_data: whether addresses, masks or branches rest on what is in global memory.
+        decided_at: as of `Trace`.
         resident_with: workgroups that a compute unit holds at a time where each wave keeps so many
             VGPRs more and all tiles of the loops have their own LDS; None where that is not known.
         periods: id of a loop -> iterations in which its lanes come to other lines, as of `Trace`.
@@ -75,7 +75,7 @@ class Timing(Struct, frozen=True):
     part: float = 1.0
     outside: Trouble | None = None
     uneven: UnevenLoop | None = None
-    goes_by_data: bool = False
+    decided_at: frozenset[int] | None = frozenset()
     resident_with: Callable[[int], int] | None = None
     periods: Mapping[str, int] = {}
 
@@ -213,7 +213,7 @@ def traced(
         part,
         done.outside,
         done.uneven,
-        done.goes_by_data,
+        done.decided_at,
         periods=done.periods,
     )
 

@@ -84,7 +84,8 @@ class Trace(Struct, frozen=True):
             in a line for some.
         outside: the first access outside of every buffer.
         uneven: the loop that some waves run far longer than most; None where none is such.
-        goes_by_data: whether addresses, masks or branches rest on what is in global memory.
+        decided_at: addresses of global memory on whose contents addresses, masks or branches rest;
+            None where scalar loads bring them, of which no address is kept.
     """
 
     workgroups: dict[int, list[WaveTrace]]
@@ -92,7 +93,7 @@ class Trace(Struct, frozen=True):
     periods: dict[str, int]
     outside: Trouble | None = None
     uneven: UnevenLoop | None = None
-    goes_by_data: bool = False
+    decided_at: frozenset[int] | None = frozenset()
 
 
 def trace(
@@ -150,8 +151,17 @@ def trace(
         recorder.periods,
         next((found for found in recorder.troubles.values() if found.kind == "outside"), None),
         uneven(runner.loops, skipped),
-        runner.goes_by_data,
+        _decided_at(recorder.noted.events, runner.deciding, line_bytes),
     )
+
+
+def _decided_at(
+    events: Sequence[AccessEvent], deciding: frozenset[int], line_bytes: int
+) -> frozenset[int] | None:
+    touched = {event.site: event.lines for event in events if event.site in deciding}
+    if len(touched) < len(deciding):
+        return None
+    return frozenset(int(lines[0]) * line_bytes for lines in touched.values() if len(lines))
 
 
 def _storing(function: Function) -> frozenset[int]:
@@ -295,7 +305,7 @@ class _TracingRunner(GridRunner):
     def __init__(self, code: PreparedCode, *others: Any) -> None:
         super().__init__(code, *others)
         self._thinned = Thinned(code)
-        self.goes_by_data = self._thinned.goes_by_data
+        self.deciding = self._thinned.deciding
         block_of = {
             site: number
             for number, block in enumerate(code.blocks)
