@@ -96,3 +96,17 @@ def test_a_row_that_all_read_in_an_outer_loop_comes_from_the_l2() -> None:
     assert found.memory_bytes < 10 * row
     moved, bytes_per_s = 8 * row * workgroups / 8, 15.4e12  # of the L2: mt4g
     assert found.units["l2"] * found.us == pytest.approx(moved / bytes_per_s * 1e6, rel=0.15)
+
+
+def test_atomics_on_one_line_follow_one_another() -> None:
+    """A channel of the L2 takes a request a clock; on lines of their own they take no turns."""
+    add = "  v_lshlrev_b32 v5, 2, v0\n  global_atomic_add_f32 v{}, v3, s[6:7]\n"
+    workgroups, size = 1 << 16, 1024
+    arguments = f"f32[{workgroups * size // 4}]=zeros, f32[{workgroups * size // 4}]=zeros, i32 1"
+    arguments += f", i32 {size}"
+    none = time_of("", arguments, workgroups)
+    apart = time_of(add.format(1), arguments, workgroups)
+    together = time_of(add.format(5), arguments, workgroups)
+    assert apart.queue_added == none.queue_added == 0
+    assert together.cycles == pytest.approx(workgroups, rel=0.01)  # each wave has lines of its own
+    assert together.queue_added > 0.2

@@ -49,3 +49,4 @@ class Rates(Struct, frozen=True):
     transcendental: float | None = None  # None: as the machine file has it
     double: float | None = None  # vector instructions of float64; None: at full rate
     l1_wide_lanes_per_clk: float | None = None  # of accesses wider than a dword; None: no limit
+    line_request: float | None = None  # between two requests for one line, by its channel of the L2

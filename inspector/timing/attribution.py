@@ -21,6 +21,8 @@ LEAST_OF_INSTRUCTION: Final = 0.0002
 LEAST: Final = 0.005
 """Share below which a reason or a line is not told."""
 ISSUE: Final = REASONS.index("issue")
+MEMORY: Final = REASONS.index("memory")
+QUEUE: Final = "atomics on one cache line"
 _THROUGHPUT: Final = {
     "vector": "vector work", "matrix": "matrix work", "lds": "LDS bandwidth",
     "l1": "L1 bandwidth", "l2": "L2 bandwidth", "l3": "L3 bandwidth",
@@ -64,10 +66,11 @@ def attributed(timing: Timing, now: LaunchTime) -> Attribution:
     placement = timing.placement
     even = timing.workgroups_in_grid / min(timing.device.cus, timing.workgroups_in_grid)
     tail = (1 - launch) * max(0.0, placement.busiest - even) / placement.busiest
+    queued = (1 - launch) * now.queue_added
     issued = {site: _issue_cycles(timing, site) * n for site, n in now.cu.issues.items()}
     issuing = sum(issued.values())
     scale, blamed_scale = (
-        (1 - launch - tail) / ((sum(map(sum, rows.values())) + issuing) or 1.0)
+        (1 - launch - tail - queued) / ((sum(map(sum, rows.values())) + issuing) or 1.0)
         for rows in (now.cu.stalls, now.cu.blamed)
     )
     blamed = {}
@@ -75,11 +78,16 @@ def attributed(timing: Timing, now: LaunchTime) -> Attribution:
         row = list(now.cu.blamed.get(site, (0.0,) * len(REASONS)))
         row[ISSUE] += issued.get(site, 0.0)
         blamed[site] = [cycles * blamed_scale for cycles in row]
+    stalled = {site: [cycles * scale for cycles in row] for site, row in now.cu.stalls.items()}
+    for site, count in timing.queued.items() if queued else ():
+        share = queued * count / sum(timing.queued.values())
+        for rows in (stalled, blamed):
+            rows.setdefault(site, [0.0] * len(REASONS))[MEMORY] += share
     return Attribution(
         launch,
         tail,
         {site: cycles * scale for site, cycles in issued.items()},
-        {site: [cycles * scale for cycles in row] for site, row in now.cu.stalls.items()},
+        stalled,
         blamed,
     )
 
@@ -96,6 +104,8 @@ def stalls_of(found: Attribution) -> tuple[Stall, ...]:
 
 def limiter_of(now: LaunchTime, stalls: tuple[Stall, ...]) -> str:
     """What takes most: a unit that is busy nearly all the time, or what waves wait for."""
+    if now.queue_added > 0:
+        return QUEUE
     unit, share = max(now.units.items(), key=lambda item: item[1])
     if share >= BUSY:
         return _THROUGHPUT[unit]

@@ -172,6 +172,29 @@ def _by_buffer(reads: Sequence[Read], fresh: Mapping[int, float], scale: float) 
     return missed
 
 
+def queued_atomics(
+    workgroups: Sequence[Sequence[WaveTrace]],
+    line: int | None,
+    periods: Mapping[str, int],
+    function: Function,
+    grid: int,
+) -> dict[int, float]:
+    """By instruction, the atomics of a whole grid on one line, from those of some workgroups.
+
+    Lanes of a wave that reach the line together count once.
+    """
+    requests: defaultdict[int, float] = defaultdict(float)
+    for waves in workgroups if line is not None else ():
+        for wave in waves:
+            stands_for: Sequence[float] = ()
+            for position, access in wave.accesses.items():
+                site = wave.stream[position]
+                if line in access.lines and function.instructions[site].cls == "atomic":
+                    stands_for = stands_for or _stands_for(wave, periods)
+                    requests[site] += stands_for[position] * grid / len(workgroups)
+    return dict(requests)
+
+
 def _stands_for(wave: WaveTrace, periods: Mapping[str, int]) -> list[float]:
     """For each executed instruction, how many there are in all: of a loop not all are kept.
 

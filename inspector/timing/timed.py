@@ -19,11 +19,19 @@ from ..emulator.start import waves_of
 from ..machines.rates import rates_of
 from ..model import Function, Machine
 from ..model.rates import Rates
-from .costs import Costs, costs_of
+from .costs import LOAD, STORE, Costs, costs_of
 from .cu import ComputeUnit
 from .cu_values import UNITS, CuTime, Shares, Sharing
 from .device import MOST_WAVES, Device, Placement, place, shares_of
-from .misses import Caches, beyond_l3, missed_in_l2, reads_of, returns, scratch_missed
+from .misses import (
+    Caches,
+    beyond_l3,
+    missed_in_l2,
+    queued_atomics,
+    reads_of,
+    returns,
+    scratch_missed,
+)
 from .reduced import extrapolated
 from .trace import UnevenLoop, trace
 from .wave_traces import WaveTrace
@@ -57,6 +65,7 @@ class Timing(Struct, frozen=True):
         outside: the first access outside of every buffer.
         uneven: a loop that some waves run far longer than most.
         decided_at: as of `Trace`.
+        queued: by instruction, the atomics of the whole grid that go to the line which gets most.
         resident_with: workgroups that a compute unit holds at a time where each wave keeps so many
             VGPRs more and all tiles of the loops have their own LDS; None where that is not known.
         periods: id of a loop -> iterations in which its lanes come to other lines, as of `Trace`.
@@ -76,6 +85,7 @@ class Timing(Struct, frozen=True):
     outside: Trouble | None = None
     uneven: UnevenLoop | None = None
     decided_at: frozenset[int] | None = frozenset()
+    queued: Mapping[int, float] = {}
     resident_with: Callable[[int], int] | None = None
     periods: Mapping[str, int] = {}
 
@@ -123,6 +133,8 @@ class LaunchTime(Struct, frozen=True):
         cu: the simulation of the workgroups that were executed.
         cycles_of: by loop, what an iteration takes, as of `Extrapolated`.
         memory_bytes: that go to the device memory and come from it.
+        queue: share of the time in which atomics on one line follow one another.
+        queue_added: share of the time that they take beyond all else.
     """
 
     us: float
@@ -132,6 +144,8 @@ class LaunchTime(Struct, frozen=True):
     cu: CuTime
     cycles_of: Mapping[str, float]
     memory_bytes: float
+    queue: float = 0.0
+    queue_added: float = 0.0
 
 
 def traced(
@@ -214,6 +228,7 @@ def traced(
         done.outside,
         done.uneven,
         done.decided_at,
+        queued_atomics(whole, done.hot_line, done.periods, function, math.prod(launch.grid)),
         periods=done.periods,
     )
 
@@ -276,6 +291,10 @@ def timed(timing: Timing) -> LaunchTime:
     busy = [taken / count for taken, count in zip(cu.busy, simds, strict=True)]
     # No unit does the whole grid's work faster than this, whatever the first rounds look like.
     cycles = max(cycles, max(busy) / len(timing.workgroups) * placement.busiest)
+    sites = timing.costs.sites  # of what is left out the kind is another
+    requests = sum(n for site, n in timing.queued.items() if sites[site].kind in (LOAD, STORE))
+    queue, rest = requests * (rates.line_request or 0.0), cycles
+    cycles = max(cycles, queue)
     of_all = placement.busiest / len(timing.workgroups) / cycles if cycles else 0.0
     units = {name: taken * of_all for name, taken in zip(UNITS, busy, strict=True)}
     mhz = device.mhz
@@ -284,7 +303,9 @@ def timed(timing: Timing) -> LaunchTime:
     of_busiest = units["memory"] * cycles * shares.memory
     memory_bytes = of_busiest * timing.workgroups_in_grid / max(1, placement.busiest)
     us = cycles / mhz + rates.launch_us
-    return LaunchTime(us, cycles, mhz, units, cu, cycles_of, memory_bytes)
+    share = queue / cycles if cycles else 0.0
+    added = 1 - rest / cycles if cycles else 0.0
+    return LaunchTime(us, cycles, mhz, units, cu, cycles_of, memory_bytes, share, added)
 
 
 def _clock_share(rates: Rates, matrix: float) -> float:

@@ -7,6 +7,7 @@ carried out than tells how often they run.
 from __future__ import annotations
 
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -54,6 +55,9 @@ _PAIR: Final = 2
 """Iterations that are left out together in any case (`reduced`)."""
 _NO_BLOCK: Final = -1
 _NO_LINE: Final = -1
+_NEARLY_ALL: Final = 0.9
+_FEWEST_GROUPS: Final = 8
+"""Workgroups that were executed, nearly all of which reach a line that all are taken to reach."""
 _UNEVEN: Final = 4
 """Times as often as half of the waves that one runs a loop which is told as uneven."""
 _FEW_RUNS: Final = 16
@@ -84,6 +88,8 @@ class Trace(Struct, frozen=True):
             in a line for some.
         outside: the first access outside of every buffer.
         uneven: the loop that some waves run far longer than most; None where none is such.
+        hot_line: number of the line that all workgroups reach by atomics, the most often; None
+            where there is none.
         decided_at: addresses of global memory on whose contents addresses, masks or branches rest;
             None where scalar loads bring them, of which no address is kept.
     """
@@ -93,6 +99,7 @@ class Trace(Struct, frozen=True):
     periods: dict[str, int]
     outside: Trouble | None = None
     uneven: UnevenLoop | None = None
+    hot_line: int | None = None
     decided_at: frozenset[int] | None = frozenset()
 
 
@@ -151,8 +158,31 @@ def trace(
         recorder.periods,
         next((found for found in recorder.troubles.values() if found.kind == "outside"), None),
         uneven(runner.loops, skipped),
+        hot_line(recorder.noted.events, emulator.code.function, each),
         _decided_at(recorder.noted.events, runner.deciding, line_bytes),
     )
+
+
+def hot_line(events: Sequence[AccessEvent], function: Function, waves_each: int) -> int | None:
+    """The line to which all workgroups direct atomics, of several that which gets most of them."""
+    atomics = {inst.index for inst in function.instructions if inst.cls == "atomic"}
+    requests: Counter[int] = Counter()
+    groups: defaultdict[int, set[int]] = defaultdict(set)
+    executed: set[int] = set()
+    for event in events:
+        workgroups = (event.waves // waves_each).tolist()
+        executed.update(workgroups)
+        if event.site in atomics and len(event.lines):
+            lines = event.lines.tolist()
+            requests.update(lines)
+            for line, group in zip(
+                lines, np.repeat(workgroups, event.counts).tolist(), strict=True
+            ):
+                groups[line].add(group)
+    everyone = [line for line, who in groups.items() if len(who) >= _NEARLY_ALL * len(executed)]
+    if len(executed) < _FEWEST_GROUPS:
+        return None
+    return max(everyone, key=lambda line: requests[line], default=None)
 
 
 def _decided_at(
