@@ -110,3 +110,21 @@ def test_atomics_on_one_line_follow_one_another() -> None:
     assert apart.queue_added == none.queue_added == 0
     assert together.cycles == pytest.approx(workgroups, rel=0.01)  # each wave has lines of its own
     assert together.queue_added > 0.2
+
+
+def test_a_loop_with_two_ways_back_runs_as_often_as_with_one() -> None:
+    """LLVM jumps around a guarded first block: two loops to the eye; neither runs alone."""
+    two = LOOP.format(0).replace("  global_load", ".Lbody:\n  global_load")
+    two = two.replace(
+        "  s_cbranch_scc1 .L0\n",
+        """\
+  s_cbranch_scc0 .Lout
+  s_cbranch_execnz .L0
+  s_branch .Lbody
+.Lout:
+""",
+    ).replace(".L0:\n", ".L0:\n  s_nop 0\n")
+    workgroups, row = 2432, 64 << 10
+    arguments = f"f32[{workgroups * row // 4}]=zeros, f32[1], i32 {row // 1024}, i32 {row}"
+    one = time_of(LOOP.format(0), arguments, workgroups)
+    assert time_of(two, arguments, workgroups).us == pytest.approx(one.us, rel=0.05)

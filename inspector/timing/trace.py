@@ -457,5 +457,23 @@ class _TracingScheduler(Scheduler):
         if left_over is None:
             return following
         # The rest is as these iterations are: what it would still do is counted, not done.
-        self._recorder.noted.skipped[which, numbers] += left_over
+        for loop in self._iterating(which, numbers):
+            self._recorder.noted.skipped[loop, numbers] += left_over
         return leave.following if inside[leave.target] else leave.target
+
+    def _iterating(self, which: int, numbers: Array) -> list[int]:
+        """The loop, and those around it up to the one that waves come back in.
+
+        A loop with two ways back to its begin, one of them around its first block, is two to the
+        eye; an iteration may go through both.
+        """
+        found = [which]
+        while (self._trips[found[-1], numbers] == 1).all():
+            parent = self._loops[found[-1]].loop.parent
+            outer = next(
+                (n for n, other in enumerate(self._loops) if other.loop.id == parent), None
+            )
+            if outer is None:
+                return [which]
+            found.append(outer)
+        return found
