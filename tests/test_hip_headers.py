@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import string
 import subprocess
 from math import erf
 from pathlib import Path
@@ -115,3 +116,18 @@ def test_no_warning_and_no_call_is_left(arch: str, standard: str, tmp_path: Path
     ours = [line for line in done.stderr.splitlines() if str(HEADERS) in line]
     assert ours == []
     assert "@rel32" not in code.read_text().replace("__assert_fail@rel32", "")
+
+
+def test_headers_bear_macros_of_one_letter(tmp_path: Path) -> None:
+    """`-DN=64` and the like come before the first header."""
+    letters = "".join(f"#define {letter} (1 + 2)\n" for letter in string.ascii_uppercase)
+    own = tmp_path / "letters.hip"
+    headers = sorted(path.relative_to(HEADERS) for path in HEADERS.rglob("*.h"))
+    public = [path for path in headers if "kinspect" not in path.parts]
+    included = "".join(f"#include <{path}>\n" for path in public)
+    own.write_text(f"{letters}{included}__global__ void k(float* x) {{ x[threadIdx.x] += N; }}\n")
+    words = [str(CLANG), "-x", "hip", "--offload-arch=gfx942", "--offload-device-only"]
+    words += ["-std=c++17", "-nogpuinc", "-nogpulib", "-isystem", str(HEADERS), "-fsyntax-only"]
+    words.append(str(own))
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:2000]

@@ -19,7 +19,7 @@ from kinspect.inspector.model.recording import (
     RecordedCodeObject,
 )
 from kinspect.inspector.profile.builder import RecordingBuilder
-from kinspect.inspector.profile.join import bare_name, hashes, join_kernels, match
+from kinspect.inspector.profile.join import bare_name, hashes, join_kernels, match, name_parts
 from kinspect.inspector.profile.kernel_profiles import profile
 from msgspec.structs import replace
 
@@ -375,3 +375,8 @@ def test_share_of_the_least_time(least_us: float, grid: int, share: float | None
     metric = joined_report.metrics.get("measured.bound_share")
     assert (metric.value if metric is not None else None) == share
     assert metric is None or ("cannot be" in metric.note) is (metric.value == 250.0)
+
+
+@pytest.mark.parametrize("recorded", ["gemm<128u, 128ul, 1l>(float*)", "void gemm<128, 128u, 1>"])
+def test_numbers_of_unsigned_template_arguments_are_the_same(recorded: str) -> None:
+    assert name_parts(recorded)[:2] == ("gemm", "<128,128,1>")

@@ -195,12 +195,17 @@ def _with_unit(metric: Metric) -> tuple[str, str]:
 
 
 def counter_rows(kernel: KernelProfile) -> Iterator[tuple[str, str, str]]:
-    """Yields hardware counters per dispatch: name, mean, and the range where dispatches differ."""
+    """Yields hardware counters per dispatch: name, mean, and the range where dispatches differ.
+
+    They are in the units of their metrics, such as cycles where quad cycles were recorded.
+    """
     for name, counter in kernel.counters.items():
+        shown = number_of(kernel.metrics, f"{_COUNTER}{name}")
+        times = shown / counter.mean if shown is not None and counter.mean else 1.0
         value_range = ""
         if counter.count > 1 and counter.least != counter.most:
-            value_range = f"{scaled(counter.least)} … {scaled(counter.most)}"
-        yield name, scaled(counter.mean), value_range
+            value_range = f"{scaled(counter.least * times)} … {scaled(counter.most * times)}"
+        yield name, scaled(counter.mean * times), value_range
 
 
 def main_kernels(profile: Profile) -> list[KernelProfile]:

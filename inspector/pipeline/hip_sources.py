@@ -55,6 +55,8 @@ def compiled_source(target: Target, request: Request) -> HipCode:
         KinspectError: it cannot be compiled.
     """
     options = options_of(request)
+    for axis in request.point:
+        _check_macro(axis.name, file_text(target.path), target.path)
     return compiled(target.path, target.archs[0], options, lambda: _load_analysis(request))
 
 

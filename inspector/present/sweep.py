@@ -63,7 +63,8 @@ _TIMES: Final = (
 )
 _SAME_GRID: Final = (
     "time: all points of {kernel} have the same grid although constants differ; where the grid has"
-    " to follow a tile, they do different work: state it as a function of the constants"
+    " to follow a tile, they do different work: state it as a function of the constants (HIP:"
+    " KINSPECT_LAUNCH grid=N/TILE)"
 )
 
 
@@ -123,19 +124,19 @@ def _table(one: SweepTable, tables: Sequence[SweepTable], columns: Sequence[str]
     name = f"{one.kernel}[{one.case}]" if one.case else one.kernel
     about = (one.arch, view.file_name(one.file), " ".join(one.types), *distinction(one, tables))
     title = (Span(name, "strong"), Span("".join(f"  {part}" for part in about if part)))
-    unit = _unit(one)
+    unit, is_timed = _unit(one), any(map(_is_timed, one.lines))
     shown = columns or _differing(one, unit)
     ranks = {figure: 0 if columns else place for place, figure in enumerate(FIGURES)}
     points = table(
         (
-            (Column("", right=True), _mark),
+            (Column("", right=True), lambda line: "" if is_timed else _mark(line)),
             (Column("#", right=True, rank=len(FIGURES)), lambda line: str(line.number)),
             *((Column(name, right=True), _value(name)) for name in one.names),
             *((_column(name, unit, ranks.get(name, 0)), _figure_of(name)) for name in shown),
             (Column("remark", shrinks=True), _remark),
         ),
         one.lines,
-        lambda line: "strong" if line.pareto else "",
+        lambda line: "strong" if line.pareto and not is_timed else "",
     )
     blocks: list[Block] = [points]
     if not columns and (same := _equal_figures(one, shown, unit)):
@@ -154,9 +155,10 @@ def _notes(sweep: Sweep, columns: Sequence[str]) -> Iterator[str]:
         yield _TIMES
     for one in filter(grid_stays, sweep.tables):
         yield _SAME_GRID.format(kernel=one.kernel)
-    for objectives in dict.fromkeys(one.objectives for one in sweep.tables if one.objectives):
+    untimed = [one for one in sweep.tables if not any(map(_is_timed, one.lines))]
+    for objectives in dict.fromkeys(one.objectives for one in untimed if one.objectives):
         yield f"{MARK} {_front(objectives)}"
-    if any(line.pareto and line.unknown for line in lines):
+    if any(line.pareto and line.unknown for one in untimed for line in one.lines):
         yield (
             f"{DOUBT} one of these is unknown of the point: no other point can be said to beat it,"
             " nor it another"

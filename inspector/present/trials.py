@@ -118,7 +118,7 @@ def _explained(run: TrialRun) -> Iterator[str]:
         return
     if any(trials.is_timed for trials in run.kernels):
         yield (
-            f"{MARK} nothing is faster; times less than {100 * EQUAL:.0f} % apart are equal. In"
+            f"{MARK} the fastest; times less than {100 * EQUAL:.0f} % apart are equal. In"
             " brackets the difference, and the range that holds three quarters of measured ones"
             " (benchmarks/TIMING.md). Measure the first few."
         )

@@ -23,6 +23,8 @@ from .agreement import FigureCheck, agreement, compare, with_same_grid
 
 _KD = re.compile(r"\s*(?:\(\.kd\)|\[clone \.kd\]|\.kd)$")
 _FILE_URI = re.compile(r"^file://([^#?]+)$")
+_LITERAL = re.compile(r"(?<![\w.])(\d+)(?:u|l|ul|ll|ull)\b")
+"""A number in template arguments, as demanglers write those of unsigned and long types: `128u`."""
 _RESULT = re.compile(r"^(?:void|__global__ void)\s+")
 _MOST_CODE = 1 << 28
 """Bytes of the largest code object that is hashed."""
@@ -160,7 +162,8 @@ def name_parts(name: str) -> tuple[str, str, str]:
             template += character
         else:
             plain += character
-    return tuple("".join(part.split()) for part in (plain, template, arguments))  # type: ignore[return-value]
+    plain, template, arguments = ("".join(part.split()) for part in (plain, template, arguments))
+    return plain, _LITERAL.sub(r"\1", template), arguments
 
 
 def _same_code(

@@ -35,6 +35,7 @@ class Figures(Struct, frozen=True):
     none of its work. Of a kernel without any loop, figures of an iteration are those of all of it.
 
     `cannot_launch` says why not even one workgroup fits; None where one does, or that is unknown.
+    `memory_bytes` are those that the launch moves, by which it may do other work than another.
     """
 
     time_us: float | None = None
@@ -62,6 +63,7 @@ class Figures(Struct, frozen=True):
     code_bytes: int | None = None
     cannot_launch: str | None = None
     isa_sha256: str | None = None
+    memory_bytes: float | None = None
 
 
 class FigureColumn(Struct, frozen=True):
@@ -191,6 +193,7 @@ def figures_of(report: KernelReport, loop_id: str | None = None) -> Figures:
 
     return Figures(
         time_us=report.time.us if report.time is not None else None,
+        memory_bytes=report.time.memory_bytes if report.time is not None else None,
         vgprs=int_of(m, "vgpr_count"),
         agprs=int_of(m, "agpr_count"),
         sgprs=int_of(m, "sgpr_count"),

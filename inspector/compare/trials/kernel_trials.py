@@ -24,6 +24,9 @@ WAVES = "num_warps"
 FURTHEST = 4
 """Times as many waves as before, or as few, beyond which no further step is tried."""
 
+_OTHER_WORK = 1.4
+"""Ratio of bytes moved from which on two launches do other work."""
+
 
 class KernelTrialsProgress:
     """The trials of one kernel.
@@ -160,6 +163,18 @@ class KernelTrialsProgress:
         """Takes the outcome of a change."""
         self.waiting.discard(number)
         self._outcomes[number] = outcome
+        figures, own = outcome.figures, self._figures.memory_bytes
+        sets_macro = any(change.kind == "macro" for change in self.changes[number])
+        if figures is None or not (sets_macro and figures.memory_bytes and own):
+            return
+        moved = figures.memory_bytes
+        if max(moved, own) >= _OTHER_WORK * min(moved, own):
+            self._outcomes[number] = replace(outcome, figures=replace(figures, time_us=None))
+            self.does_other_work(
+                number,
+                f"it moves {moved / 1e6:,.3g} MB of memory, not {own / 1e6:,.3g}: let the launch"
+                " follow the macro (KINSPECT_LAUNCH grid=N/TILE)",
+            )
 
     def fail(self, number: int, reason: str) -> None:
         """Notes that a change could not even be compiled."""

@@ -20,7 +20,7 @@ typedef enum {
   CUBLAS_COMPUTE_16F = 64, CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_FAST_16F = 74, CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
   CUBLAS_COMPUTE_64F = 70, CUBLAS_COMPUTE_32I = 72
 } cublasComputeType_t;
-#define __kinspect_blas(name) template <class... T> static inline __host__ cublasStatus_t name(T...) { return CUBLAS_STATUS_SUCCESS; }
+#define __kinspect_blas(name) template <class... __kT> static inline __host__ cublasStatus_t name(__kT...) { return CUBLAS_STATUS_SUCCESS; }
 __kinspect_blas(cublasCreate) __kinspect_blas(cublasDestroy) __kinspect_blas(cublasSetStream) __kinspect_blas(cublasSetMathMode)
 __kinspect_blas(cublasSetPointerMode) __kinspect_blas(cublasSetWorkspace) __kinspect_blas(cublasGetVersion)
 __kinspect_blas(cublasSetMatrix) __kinspect_blas(cublasGetMatrix) __kinspect_blas(cublasSetVector) __kinspect_blas(cublasGetVector)

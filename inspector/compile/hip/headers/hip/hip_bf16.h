@@ -34,18 +34,18 @@ __kinspect_hd short __bfloat16_as_short(__hip_bfloat16 b) { return (short)b.__x;
 __kinspect_hd unsigned short __bfloat16_as_ushort(__hip_bfloat16 b) { return b.__x; }
 __kinspect_hd __hip_bfloat16 __ushort_as_bfloat16(unsigned short x) { __hip_bfloat16_raw r{x}; return __hip_bfloat16(r); }
 __kinspect_hd __hip_bfloat16 __short_as_bfloat16(short x) { return __ushort_as_bfloat16((unsigned short)x); }
-#define __kinspect_b(m, B) \
-  __kinspect_d int __bfloat162int_##m(__hip_bfloat16 b) { return (int)B((float)b.data); } \
-  __kinspect_d unsigned __bfloat162uint_##m(__hip_bfloat16 b) { return (unsigned)B((float)b.data); } \
+#define __kinspect_b(m, __kB) \
+  __kinspect_d int __bfloat162int_##m(__hip_bfloat16 b) { return (int)__kB((float)b.data); } \
+  __kinspect_d unsigned __bfloat162uint_##m(__hip_bfloat16 b) { return (unsigned)__kB((float)b.data); } \
   __kinspect_d __hip_bfloat16 __int2bfloat16_##m(int x) { return __hip_bfloat16((float)x); } \
   __kinspect_d __hip_bfloat16 __uint2bfloat16_##m(unsigned x) { return __hip_bfloat16((float)x); }
 __kinspect_b(rn, __builtin_rintf) __kinspect_b(rz, __builtin_truncf) __kinspect_b(rd, __builtin_floorf) __kinspect_b(ru, __builtin_ceilf)
 #undef __kinspect_b
 __kinspect_d __hip_bfloat162 unsafeAtomicAdd(__hip_bfloat162* p, __hip_bfloat162 v) {
 #if __has_builtin(__builtin_amdgcn_global_atomic_fadd_v2bf16)
-  typedef short S __attribute__((ext_vector_type(2)));
-  typedef __attribute__((address_space(1))) S* G;
-  return __builtin_bit_cast(__hip_bfloat162, __builtin_amdgcn_global_atomic_fadd_v2bf16((G)p, __builtin_bit_cast(S, v)));
+  typedef short __kS __attribute__((ext_vector_type(2)));
+  typedef __attribute__((address_space(1))) __kS* __kG;
+  return __builtin_bit_cast(__hip_bfloat162, __builtin_amdgcn_global_atomic_fadd_v2bf16((__kG)p, __builtin_bit_cast(__kS, v)));
 #else
   return atomicAdd(p, v);
 #endif

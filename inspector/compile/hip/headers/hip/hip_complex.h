@@ -6,20 +6,20 @@
 typedef float2 hipFloatComplex;
 typedef double2 hipDoubleComplex;
 typedef hipFloatComplex hipComplex;
-#define __kinspect_complex(C, T, n, f, sq) \
-  __kinspect_hd C make_##n(T a, T b) { return C(a, b); } \
-  __kinspect_hd T hipCreal##f(C z) { return z.x; } \
-  __kinspect_hd T hipCimag##f(C z) { return z.y; } \
-  __kinspect_hd C hipConj##f(C z) { return C(z.x, -z.y); } \
-  __kinspect_hd T hipCsqabs##f(C z) { return z.x * z.x + z.y * z.y; } \
-  __kinspect_hd T hipCabs##f(C z) { return sq(z.x * z.x + z.y * z.y); } \
-  __kinspect_hd C hipCadd##f(C a, C b) { return C(a.x + b.x, a.y + b.y); } \
-  __kinspect_hd C hipCsub##f(C a, C b) { return C(a.x - b.x, a.y - b.y); } \
-  __kinspect_hd C hipCmul##f(C a, C b) { return C(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); } \
-  __kinspect_hd C hipCfma##f(C a, C b, C c) { return hipCadd##f(hipCmul##f(a, b), c); } \
-  __kinspect_hd C hipCdiv##f(C a, C b) { \
-    T d = hipCsqabs##f(b); \
-    return C((a.x * b.x + a.y * b.y) / d, (a.y * b.x - a.x * b.y) / d); \
+#define __kinspect_complex(__kC, __kT, n, f, sq) \
+  __kinspect_hd __kC make_##n(__kT a, __kT b) { return __kC(a, b); } \
+  __kinspect_hd __kT hipCreal##f(__kC z) { return z.x; } \
+  __kinspect_hd __kT hipCimag##f(__kC z) { return z.y; } \
+  __kinspect_hd __kC hipConj##f(__kC z) { return __kC(z.x, -z.y); } \
+  __kinspect_hd __kT hipCsqabs##f(__kC z) { return z.x * z.x + z.y * z.y; } \
+  __kinspect_hd __kT hipCabs##f(__kC z) { return sq(z.x * z.x + z.y * z.y); } \
+  __kinspect_hd __kC hipCadd##f(__kC a, __kC b) { return __kC(a.x + b.x, a.y + b.y); } \
+  __kinspect_hd __kC hipCsub##f(__kC a, __kC b) { return __kC(a.x - b.x, a.y - b.y); } \
+  __kinspect_hd __kC hipCmul##f(__kC a, __kC b) { return __kC(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); } \
+  __kinspect_hd __kC hipCfma##f(__kC a, __kC b, __kC c) { return hipCadd##f(hipCmul##f(a, b), c); } \
+  __kinspect_hd __kC hipCdiv##f(__kC a, __kC b) { \
+    __kT d = hipCsqabs##f(b); \
+    return __kC((a.x * b.x + a.y * b.y) / d, (a.y * b.x - a.x * b.y) / d); \
   }
 __kinspect_complex(hipFloatComplex, float, hipFloatComplex, f, __builtin_sqrtf)
 __kinspect_complex(hipDoubleComplex, double, hipDoubleComplex, , __builtin_sqrt)

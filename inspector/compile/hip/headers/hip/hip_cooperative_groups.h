@@ -48,39 +48,39 @@ class grid_group {
 };
 class multi_grid_group : public grid_group {};
 // Lanes base ... base + size - 1 of a wave.
-template <unsigned N> class __kinspect_tile : public thread_group {
+template <unsigned __kN> class __kinspect_tile : public thread_group {
  public:
-  __kinspect_g __kinspect_tile() : thread_group(1, N, __lane_id() & (N - 1)) {}
-  __kinspect_g static constexpr unsigned size() { return N; }
-  __kinspect_g static constexpr unsigned num_threads() { return N; }
-  __kinspect_g static unsigned thread_rank() { return __lane_id() & (N - 1); }
-  __kinspect_g static unsigned meta_group_rank() { return __kinspect_cg::rank() / N; }
-  __kinspect_g static unsigned meta_group_size() { return (__kinspect_cg::size() + N - 1) / N; }
+  __kinspect_g __kinspect_tile() : thread_group(1, __kN, __lane_id() & (__kN - 1)) {}
+  __kinspect_g static constexpr unsigned size() { return __kN; }
+  __kinspect_g static constexpr unsigned num_threads() { return __kN; }
+  __kinspect_g static unsigned thread_rank() { return __lane_id() & (__kN - 1); }
+  __kinspect_g static unsigned meta_group_rank() { return __kinspect_cg::rank() / __kN; }
+  __kinspect_g static unsigned meta_group_size() { return (__kinspect_cg::size() + __kN - 1) / __kN; }
   __kinspect_g static void sync() { __syncwarp(); }
-  template <class T> __kinspect_g T shfl(T v, int r) const { return __shfl(v, r, N); }
-  template <class T> __kinspect_g T shfl_up(T v, unsigned d) const { return __shfl_up(v, d, N); }
-  template <class T> __kinspect_g T shfl_down(T v, unsigned d) const { return __shfl_down(v, d, N); }
-  template <class T> __kinspect_g T shfl_xor(T v, unsigned m) const { return __shfl_xor(v, (int)m, N); }
+  template <class __kT> __kinspect_g __kT shfl(__kT v, int r) const { return __shfl(v, r, __kN); }
+  template <class __kT> __kinspect_g __kT shfl_up(__kT v, unsigned d) const { return __shfl_up(v, d, __kN); }
+  template <class __kT> __kinspect_g __kT shfl_down(__kT v, unsigned d) const { return __shfl_down(v, d, __kN); }
+  template <class __kT> __kinspect_g __kT shfl_xor(__kT v, unsigned m) const { return __shfl_xor(v, (int)m, __kN); }
   __kinspect_g unsigned long long ballot(int p) const {
-    unsigned long long b = __ballot(p) >> (__lane_id() & -N);
-    return N >= 64 ? b : b & ((1ull << (N & 63)) - 1);
+    unsigned long long b = __ballot(p) >> (__lane_id() & -__kN);
+    return __kN >= 64 ? b : b & ((1ull << (__kN & 63)) - 1);
   }
   __kinspect_g int any(int p) const { return ballot(p) != 0; }
   __kinspect_g int all(int p) const { return ballot(!p) == 0; }
-  template <class T> __kinspect_g unsigned long long match_any(T v) const {
-    unsigned base = __lane_id() & -N;
-    return __match_any_sync((N >= 64 ? ~0ull : (1ull << (N & 63)) - 1) << base, v) >> base;
+  template <class __kT> __kinspect_g unsigned long long match_any(__kT v) const {
+    unsigned base = __lane_id() & -__kN;
+    return __match_any_sync((__kN >= 64 ? ~0ull : (1ull << (__kN & 63)) - 1) << base, v) >> base;
   }
 };
-template <unsigned N, class P = void> class thread_block_tile : public __kinspect_tile<N> {
+template <unsigned __kN, class __kP = void> class thread_block_tile : public __kinspect_tile<__kN> {
  public:
   __kinspect_g thread_block_tile() = default;
-  __kinspect_g thread_block_tile(const thread_block_tile<N, void>&) {}
+  __kinspect_g thread_block_tile(const thread_block_tile<__kN, void>&) {}
 };
-template <unsigned N> class thread_block_tile<N, void> : public __kinspect_tile<N> {
+template <unsigned __kN> class thread_block_tile<__kN, void> : public __kinspect_tile<__kN> {
  public:
   __kinspect_g thread_block_tile() = default;
-  template <class P> __kinspect_g thread_block_tile(const thread_block_tile<N, P>&) {}
+  template <class __kP> __kinspect_g thread_block_tile(const thread_block_tile<__kN, __kP>&) {}
 };
 class coalesced_group : public thread_group {
  public:
@@ -90,9 +90,9 @@ class coalesced_group : public thread_group {
     for (int i = 0; i < r; ++i) m &= m - 1;
     return m ? __builtin_ctzll(m) : (int)__lane_id();
   }
-  template <class T> __kinspect_g T shfl(T v, int r) const { return __kinspect_permute(lane(r), v); }
-  template <class T> __kinspect_g T shfl_up(T v, unsigned d) const { return __kinspect_permute(lane(rank_ < d ? (int)rank_ : (int)(rank_ - d)), v); }
-  template <class T> __kinspect_g T shfl_down(T v, unsigned d) const { return __kinspect_permute(lane(rank_ + d < size_ ? (int)(rank_ + d) : (int)rank_), v); }
+  template <class __kT> __kinspect_g __kT shfl(__kT v, int r) const { return __kinspect_permute(lane(r), v); }
+  template <class __kT> __kinspect_g __kT shfl_up(__kT v, unsigned d) const { return __kinspect_permute(lane(rank_ < d ? (int)rank_ : (int)(rank_ - d)), v); }
+  template <class __kT> __kinspect_g __kT shfl_down(__kT v, unsigned d) const { return __kinspect_permute(lane(rank_ + d < size_ ? (int)(rank_ + d) : (int)rank_), v); }
   __kinspect_g unsigned long long ballot(int p) const {
     unsigned long long b = __ballot(p) & mask_, r = 0;
     int i = 0;
@@ -106,22 +106,22 @@ __kinspect_d thread_block this_thread_block() { return thread_block(); }
 __kinspect_d grid_group this_grid() { return grid_group(); }
 __kinspect_d multi_grid_group this_multi_grid() { return multi_grid_group(); }
 __kinspect_d coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
-template <unsigned N, class P> __kinspect_d thread_block_tile<N, P> tiled_partition(const P&) { return thread_block_tile<N, P>(); }
+template <unsigned __kN, class __kP> __kinspect_d thread_block_tile<__kN, __kP> tiled_partition(const __kP&) { return thread_block_tile<__kN, __kP>(); }
 __kinspect_d thread_group tiled_partition(const thread_group&, unsigned n) { return thread_group(1, n, __lane_id() & (n - 1)); }
-template <class G> __kinspect_d void sync(const G& g) { g.sync(); }
-template <class G> __kinspect_d auto thread_rank(const G& g) { return g.thread_rank(); }
-template <class G> __kinspect_d auto group_size(const G& g) { return g.size(); }
-template <class T> struct plus { __kinspect_g T operator()(T a, T b) const { return a + b; } };
-template <class T> struct less { __kinspect_g T operator()(T a, T b) const { return b < a ? b : a; } };
-template <class T> struct greater { __kinspect_g T operator()(T a, T b) const { return a < b ? b : a; } };
-template <class T> struct bit_and { __kinspect_g T operator()(T a, T b) const { return a & b; } };
-template <class T> struct bit_or { __kinspect_g T operator()(T a, T b) const { return a | b; } };
-template <unsigned N, class P, class T, class O> __kinspect_d T reduce(const thread_block_tile<N, P>& t, T v, O op) {
-  for (unsigned m = N / 2; m; m >>= 1) v = op(v, t.shfl_xor(v, m));
+template <class __kG> __kinspect_d void sync(const __kG& g) { g.sync(); }
+template <class __kG> __kinspect_d auto thread_rank(const __kG& g) { return g.thread_rank(); }
+template <class __kG> __kinspect_d auto group_size(const __kG& g) { return g.size(); }
+template <class __kT> struct plus { __kinspect_g __kT operator()(__kT a, __kT b) const { return a + b; } };
+template <class __kT> struct less { __kinspect_g __kT operator()(__kT a, __kT b) const { return b < a ? b : a; } };
+template <class __kT> struct greater { __kinspect_g __kT operator()(__kT a, __kT b) const { return a < b ? b : a; } };
+template <class __kT> struct bit_and { __kinspect_g __kT operator()(__kT a, __kT b) const { return a & b; } };
+template <class __kT> struct bit_or { __kinspect_g __kT operator()(__kT a, __kT b) const { return a | b; } };
+template <unsigned __kN, class __kP, class __kT, class __kO> __kinspect_d __kT reduce(const thread_block_tile<__kN, __kP>& t, __kT v, __kO op) {
+  for (unsigned m = __kN / 2; m; m >>= 1) v = op(v, t.shfl_xor(v, m));
   return v;
 }
-template <unsigned N, class P, class T, class O> __kinspect_d T inclusive_scan(const thread_block_tile<N, P>& t, T v, O op) {
-  for (unsigned d = 1; d < N; d <<= 1) { T u = t.shfl_up(v, d); if (t.thread_rank() >= d) v = op(u, v); }
+template <unsigned __kN, class __kP, class __kT, class __kO> __kinspect_d __kT inclusive_scan(const thread_block_tile<__kN, __kP>& t, __kT v, __kO op) {
+  for (unsigned d = 1; d < __kN; d <<= 1) { __kT u = t.shfl_up(v, d); if (t.thread_rank() >= d) v = op(u, v); }
   return v;
 }
 #undef __kinspect_g

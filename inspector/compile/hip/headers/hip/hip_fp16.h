@@ -38,12 +38,12 @@ __kinspect_hd short __half_as_short(__half h) { return (short)h.__x; }
 __kinspect_hd unsigned short __half_as_ushort(__half h) { return h.__x; }
 __kinspect_hd __half __ushort_as_half(unsigned short x) { __half_raw r{x}; return __half(r); }
 __kinspect_hd __half __short_as_half(short x) { return __ushort_as_half((unsigned short)x); }
-#define __kinspect_h(m, B) \
-  __kinspect_d int __half2int_##m(__half h) { return (int)B((float)h.data); } \
-  __kinspect_d unsigned __half2uint_##m(__half h) { return (unsigned)B((float)h.data); } \
-  __kinspect_d short __half2short_##m(__half h) { return (short)B((float)h.data); } \
-  __kinspect_d unsigned short __half2ushort_##m(__half h) { return (unsigned short)B((float)h.data); } \
-  __kinspect_d long long __half2ll_##m(__half h) { return (long long)B((float)h.data); } \
+#define __kinspect_h(m, __kB) \
+  __kinspect_d int __half2int_##m(__half h) { return (int)__kB((float)h.data); } \
+  __kinspect_d unsigned __half2uint_##m(__half h) { return (unsigned)__kB((float)h.data); } \
+  __kinspect_d short __half2short_##m(__half h) { return (short)__kB((float)h.data); } \
+  __kinspect_d unsigned short __half2ushort_##m(__half h) { return (unsigned short)__kB((float)h.data); } \
+  __kinspect_d long long __half2ll_##m(__half h) { return (long long)__kB((float)h.data); } \
   __kinspect_d __half __int2half_##m(int x) { return __half((_Float16)x); } \
   __kinspect_d __half __uint2half_##m(unsigned x) { return __half((_Float16)x); } \
   __kinspect_d __half __short2half_##m(short x) { return __half((_Float16)x); } \
@@ -63,8 +63,8 @@ __kinspect_d float amd_mixed_dot(__half2 a, __half2 b, float c, bool = false) {
 }
 __kinspect_d __half2 unsafeAtomicAdd(__half2* p, __half2 v) {
 #if __has_builtin(__builtin_amdgcn_global_atomic_fadd_v2f16)
-  typedef __attribute__((address_space(1))) __kinspect___half_v* G;
-  return __half2(__builtin_amdgcn_global_atomic_fadd_v2f16((G)p, v.data));
+  typedef __attribute__((address_space(1))) __kinspect___half_v* __kG;
+  return __half2(__builtin_amdgcn_global_atomic_fadd_v2f16((__kG)p, v.data));
 #else
   return atomicAdd(p, v);
 #endif

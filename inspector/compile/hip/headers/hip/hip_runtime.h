@@ -9,5 +9,5 @@
 // Read again when a file that asks for the template includes this after -include has.
 #if defined(HIP_TEMPLATE_KERNEL_LAUNCH) && defined(hipLaunchKernelGGL)
 #undef hipLaunchKernelGGL
-template <class... A, class F = void (*)(A...)> static inline __host__ void hipLaunchKernelGGL(F k, dim3 g, dim3 b, unsigned s, hipStream_t t, A... a) { k<<<g, b, s, t>>>(a...); }
+template <class... __kA, class __kF = void (*)(__kA...)> static inline __host__ void hipLaunchKernelGGL(__kF k, dim3 g, dim3 b, unsigned s, hipStream_t t, __kA... a) { k<<<g, b, s, t>>>(a...); }
 #endif

@@ -6,7 +6,7 @@
 #include <hip/driver_types.h>
 
 #define __kinspect_f extern "C" __host__ hipError_t
-#define __kinspect_t template <class T> static inline __host__ hipError_t
+#define __kinspect_t template <class __kT> static inline __host__ hipError_t
 #define hipStreamPerThread ((hipStream_t)2)
 
 extern "C" __host__ hipError_t __hipPushCallConfiguration(dim3, dim3, size_t = 0, hipStream_t = 0);
@@ -15,8 +15,8 @@ __kinspect_f hipConfigureCall(dim3, dim3, size_t = 0, hipStream_t = 0);
 __kinspect_f hipLaunchKernel(const void*, dim3, dim3, void**, size_t = 0, hipStream_t = 0);
 __kinspect_f hipLaunchCooperativeKernel(const void*, dim3, dim3, void**, unsigned, hipStream_t);
 __kinspect_f hipExtLaunchKernel(const void*, dim3, dim3, void**, size_t, hipStream_t, hipEvent_t, hipEvent_t, int);
-template <class F> static inline __host__ hipError_t hipLaunchKernel(F* f, dim3 g, dim3 b, void** a, size_t s = 0, hipStream_t t = 0) { return hipLaunchKernel((const void*)f, g, b, a, s, t); }
-template <class F> static inline __host__ hipError_t hipLaunchCooperativeKernel(F* f, dim3 g, dim3 b, void** a, unsigned s, hipStream_t t) { return hipLaunchCooperativeKernel((const void*)f, g, b, a, s, t); }
+template <class __kF> static inline __host__ hipError_t hipLaunchKernel(__kF* f, dim3 g, dim3 b, void** a, size_t s = 0, hipStream_t t = 0) { return hipLaunchKernel((const void*)f, g, b, a, s, t); }
+template <class __kF> static inline __host__ hipError_t hipLaunchCooperativeKernel(__kF* f, dim3 g, dim3 b, void** a, unsigned s, hipStream_t t) { return hipLaunchCooperativeKernel((const void*)f, g, b, a, s, t); }
 #define __kinspect_launch(k, g, b, s, t, ...) do { k<<<(g), (b), (s), (t)>>>(__VA_ARGS__); } while (0)
 #define hipLaunchKernelGGL(k, ...) __kinspect_launch((k), __VA_ARGS__)
 #define __kinspect_extlaunch(k, g, b, s, t, e0, e1, fl, ...) do { k<<<(g), (b), (s), (t)>>>(__VA_ARGS__); } while (0)
@@ -71,20 +71,20 @@ __kinspect_f hipMemcpyFromSymbol(void*, const void*, size_t, size_t = 0, hipMemc
 __kinspect_f hipMemcpyToSymbolAsync(const void*, const void*, size_t, size_t, hipMemcpyKind, hipStream_t = 0);
 __kinspect_f hipMemcpyFromSymbolAsync(void*, const void*, size_t, size_t, hipMemcpyKind, hipStream_t = 0);
 __kinspect_f hipGetSymbolAddress(void**, const void*); __kinspect_f hipGetSymbolSize(size_t*, const void*);
-__kinspect_t hipMalloc(T** p, size_t n) { return hipMalloc((void**)(void*)p, n); }
-__kinspect_t hipHostMalloc(T** p, size_t n, unsigned f = 0) { return hipHostMalloc((void**)(void*)p, n, f); }
-__kinspect_t hipHostAlloc(T** p, size_t n, unsigned f = 0) { return hipHostAlloc((void**)(void*)p, n, f); }
-__kinspect_t hipMallocHost(T** p, size_t n) { return hipMallocHost((void**)(void*)p, n); }
-__kinspect_t hipMallocManaged(T** p, size_t n, unsigned f = hipMemAttachGlobal) { return hipMallocManaged((void**)(void*)p, n, f); }
-__kinspect_t hipMallocAsync(T** p, size_t n, hipStream_t s) { return hipMallocAsync((void**)(void*)p, n, s); }
-__kinspect_t hipMallocPitch(T** p, size_t* k, size_t w, size_t h) { return hipMallocPitch((void**)(void*)p, k, w, h); }
-__kinspect_t hipHostGetDevicePointer(T** p, void* h, unsigned f) { return hipHostGetDevicePointer((void**)(void*)p, h, f); }
-__kinspect_t hipMemcpyToSymbol(const T& s, const void* p, size_t n, size_t o = 0, hipMemcpyKind k = hipMemcpyHostToDevice) { return hipMemcpyToSymbol((const void*)&s, p, n, o, k); }
-__kinspect_t hipMemcpyFromSymbol(void* p, const T& s, size_t n, size_t o = 0, hipMemcpyKind k = hipMemcpyDeviceToHost) { return hipMemcpyFromSymbol(p, (const void*)&s, n, o, k); }
-__kinspect_t hipMemcpyToSymbolAsync(const T& s, const void* p, size_t n, size_t o, hipMemcpyKind k, hipStream_t t = 0) { return hipMemcpyToSymbolAsync((const void*)&s, p, n, o, k, t); }
-__kinspect_t hipMemcpyFromSymbolAsync(void* p, const T& s, size_t n, size_t o, hipMemcpyKind k, hipStream_t t = 0) { return hipMemcpyFromSymbolAsync(p, (const void*)&s, n, o, k, t); }
-__kinspect_t hipGetSymbolAddress(void** p, const T& s) { return hipGetSymbolAddress(p, (const void*)&s); }
-__kinspect_t hipGetSymbolSize(size_t* n, const T& s) { return hipGetSymbolSize(n, (const void*)&s); }
+__kinspect_t hipMalloc(__kT** p, size_t n) { return hipMalloc((void**)(void*)p, n); }
+__kinspect_t hipHostMalloc(__kT** p, size_t n, unsigned f = 0) { return hipHostMalloc((void**)(void*)p, n, f); }
+__kinspect_t hipHostAlloc(__kT** p, size_t n, unsigned f = 0) { return hipHostAlloc((void**)(void*)p, n, f); }
+__kinspect_t hipMallocHost(__kT** p, size_t n) { return hipMallocHost((void**)(void*)p, n); }
+__kinspect_t hipMallocManaged(__kT** p, size_t n, unsigned f = hipMemAttachGlobal) { return hipMallocManaged((void**)(void*)p, n, f); }
+__kinspect_t hipMallocAsync(__kT** p, size_t n, hipStream_t s) { return hipMallocAsync((void**)(void*)p, n, s); }
+__kinspect_t hipMallocPitch(__kT** p, size_t* k, size_t w, size_t h) { return hipMallocPitch((void**)(void*)p, k, w, h); }
+__kinspect_t hipHostGetDevicePointer(__kT** p, void* h, unsigned f) { return hipHostGetDevicePointer((void**)(void*)p, h, f); }
+__kinspect_t hipMemcpyToSymbol(const __kT& s, const void* p, size_t n, size_t o = 0, hipMemcpyKind k = hipMemcpyHostToDevice) { return hipMemcpyToSymbol((const void*)&s, p, n, o, k); }
+__kinspect_t hipMemcpyFromSymbol(void* p, const __kT& s, size_t n, size_t o = 0, hipMemcpyKind k = hipMemcpyDeviceToHost) { return hipMemcpyFromSymbol(p, (const void*)&s, n, o, k); }
+__kinspect_t hipMemcpyToSymbolAsync(const __kT& s, const void* p, size_t n, size_t o, hipMemcpyKind k, hipStream_t t = 0) { return hipMemcpyToSymbolAsync((const void*)&s, p, n, o, k, t); }
+__kinspect_t hipMemcpyFromSymbolAsync(void* p, const __kT& s, size_t n, size_t o, hipMemcpyKind k, hipStream_t t = 0) { return hipMemcpyFromSymbolAsync(p, (const void*)&s, n, o, k, t); }
+__kinspect_t hipGetSymbolAddress(void** p, const __kT& s) { return hipGetSymbolAddress(p, (const void*)&s); }
+__kinspect_t hipGetSymbolSize(size_t* n, const __kT& s) { return hipGetSymbolSize(n, (const void*)&s); }
 
 // Streams, events, graphs.
 __kinspect_f hipStreamCreate(hipStream_t*); __kinspect_f hipStreamCreateWithFlags(hipStream_t*, unsigned); __kinspect_f hipStreamCreateWithPriority(hipStream_t*, unsigned, int);
@@ -128,18 +128,18 @@ __kinspect_f hipOccupancyMaxActiveBlocksPerMultiprocessor(int*, const void*, int
 __kinspect_f hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int*, const void*, int, size_t, unsigned);
 __kinspect_f hipOccupancyMaxPotentialBlockSize(int*, int*, const void*, size_t, int);
 __kinspect_f hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int*, hipFunction_t, int, size_t);
-__kinspect_t hipFuncSetAttribute(T* f, hipFuncAttribute a, int v) { return hipFuncSetAttribute((const void*)f, a, v); }
-__kinspect_t hipFuncGetAttributes(hipFuncAttributes* a, T* f) { return hipFuncGetAttributes(a, (const void*)f); }
-__kinspect_t hipFuncSetCacheConfig(T* f, hipFuncCache_t c) { return hipFuncSetCacheConfig((const void*)f, c); }
-__kinspect_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int* n, T f, int b, size_t s) { return hipOccupancyMaxActiveBlocksPerMultiprocessor(n, (const void*)f, b, s); }
-__kinspect_t hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, T f, int b, size_t s, unsigned g) { return hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(n, (const void*)f, b, s, g); }
-__kinspect_t hipOccupancyMaxPotentialBlockSize(int* g, int* b, T f, size_t s = 0, int l = 0) { return hipOccupancyMaxPotentialBlockSize(g, b, (const void*)f, s, l); }
+__kinspect_t hipFuncSetAttribute(__kT* f, hipFuncAttribute a, int v) { return hipFuncSetAttribute((const void*)f, a, v); }
+__kinspect_t hipFuncGetAttributes(hipFuncAttributes* a, __kT* f) { return hipFuncGetAttributes(a, (const void*)f); }
+__kinspect_t hipFuncSetCacheConfig(__kT* f, hipFuncCache_t c) { return hipFuncSetCacheConfig((const void*)f, c); }
+__kinspect_t hipOccupancyMaxActiveBlocksPerMultiprocessor(int* n, __kT f, int b, size_t s) { return hipOccupancyMaxActiveBlocksPerMultiprocessor(n, (const void*)f, b, s); }
+__kinspect_t hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* n, __kT f, int b, size_t s, unsigned g) { return hipOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(n, (const void*)f, b, s, g); }
+__kinspect_t hipOccupancyMaxPotentialBlockSize(int* g, int* b, __kT f, size_t s = 0, int l = 0) { return hipOccupancyMaxPotentialBlockSize(g, b, (const void*)f, s, l); }
 __kinspect_f hipIpcGetMemHandle(hipIpcMemHandle_t*, void*); __kinspect_f hipIpcOpenMemHandle(void**, hipIpcMemHandle_t, unsigned); __kinspect_f hipIpcCloseMemHandle(void*);
 __kinspect_f hipIpcGetEventHandle(hipIpcEventHandle_t*, hipEvent_t); __kinspect_f hipIpcOpenEventHandle(hipEvent_t*, hipIpcEventHandle_t);
 static inline __host__ hipExtent make_hipExtent(size_t w, size_t h, size_t d) { return {w, h, d}; }
 static inline __host__ hipPos make_hipPos(size_t x, size_t y, size_t z) { return {x, y, z}; }
 static inline __host__ hipPitchedPtr make_hipPitchedPtr(void* p, size_t k, size_t x, size_t y) { return {p, k, x, y}; }
 static inline __host__ hipChannelFormatDesc hipCreateChannelDesc(int x, int y, int z, int w, hipChannelFormatKind f) { return {x, y, z, w, f}; }
-template <class T> static inline __host__ hipChannelFormatDesc hipCreateChannelDesc() { return {8 * (int)sizeof(T), 0, 0, 0, __kinspect_is_float<T>::value ? hipChannelFormatKindFloat : hipChannelFormatKindSigned}; }
+template <class __kT> static inline __host__ hipChannelFormatDesc hipCreateChannelDesc() { return {8 * (int)sizeof(__kT), 0, 0, 0, __kinspect_is_float<__kT>::value ? hipChannelFormatKindFloat : hipChannelFormatKindSigned}; }
 #undef __kinspect_f
 #undef __kinspect_t

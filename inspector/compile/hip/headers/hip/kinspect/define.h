@@ -56,11 +56,11 @@
 #define __kinspect_chd static __host__ __device__ constexpr inline __attribute__((always_inline, nodebug))
 #define __kinspect_m __host__ __device__ inline __attribute__((always_inline, nodebug))
 // Not std::is_arithmetic: libraries specialise it for types that these overloads would already have asked it about.
-template <class T> struct __kinspect_is_int { static constexpr bool value = __is_integral(T); };
-template <class T> struct __kinspect_is_float { static constexpr bool value = __is_floating_point(T); };
-template <class T> struct __kinspect_is_num { static constexpr bool value = __is_integral(T) || __is_floating_point(T); };
-#define __kinspect_int(T) typename std::enable_if<__kinspect_is_int<T>::value, int>::type = 0
-#define __kinspect_num(T) typename std::enable_if<__kinspect_is_num<T>::value, int>::type = 0
+template <class __kT> struct __kinspect_is_int { static constexpr bool value = __is_integral(__kT); };
+template <class __kT> struct __kinspect_is_float { static constexpr bool value = __is_floating_point(__kT); };
+template <class __kT> struct __kinspect_is_num { static constexpr bool value = __is_integral(__kT) || __is_floating_point(__kT); };
+#define __kinspect_int(__kT) typename std::enable_if<__kinspect_is_int<__kT>::value, int>::type = 0
+#define __kinspect_num(__kT) typename std::enable_if<__kinspect_is_num<__kT>::value, int>::type = 0
 
 #if defined(__AMDGCN_WAVEFRONT_SIZE__)
 #define __kinspect_wave __AMDGCN_WAVEFRONT_SIZE__

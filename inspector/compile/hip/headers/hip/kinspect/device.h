@@ -8,16 +8,16 @@
 // The ABI's implicit arguments start with the number of workgroups in each dimension.
 #define __kinspect_groups(i) \
   (((const __attribute__((address_space(4))) unsigned*)__builtin_amdgcn_implicitarg_ptr())[i])
-#define __kinspect_coordinate(name, X, Y, Z) \
+#define __kinspect_coordinate(name, __kX, __kY, __kZ) \
   struct __kinspect_##name { \
     __declspec(property(get = get_x)) unsigned x; \
     __declspec(property(get = get_y)) unsigned y; \
     __declspec(property(get = get_z)) unsigned z; \
-    __device__ inline __attribute__((always_inline, nodebug)) unsigned get_x() const { return X; } \
-    __device__ inline __attribute__((always_inline, nodebug)) unsigned get_y() const { return Y; } \
-    __device__ inline __attribute__((always_inline, nodebug)) unsigned get_z() const { return Z; } \
-    __device__ inline __attribute__((always_inline, nodebug)) operator dim3() const { return dim3(X, Y, Z); } \
-    __device__ inline __attribute__((always_inline, nodebug)) operator uint3() const { return uint3(X, Y, Z); } \
+    __device__ inline __attribute__((always_inline, nodebug)) unsigned get_x() const { return __kX; } \
+    __device__ inline __attribute__((always_inline, nodebug)) unsigned get_y() const { return __kY; } \
+    __device__ inline __attribute__((always_inline, nodebug)) unsigned get_z() const { return __kZ; } \
+    __device__ inline __attribute__((always_inline, nodebug)) operator dim3() const { return dim3(__kX, __kY, __kZ); } \
+    __device__ inline __attribute__((always_inline, nodebug)) operator uint3() const { return uint3(__kX, __kY, __kZ); } \
   }; \
   static constexpr __device__ __kinspect_##name name{};
 __kinspect_coordinate(threadIdx, __builtin_amdgcn_workitem_id_x(), __builtin_amdgcn_workitem_id_y(), __builtin_amdgcn_workitem_id_z())
@@ -74,46 +74,46 @@ __kinspect_w unsigned long long __ballot64(int p) { return __ballot(p); }
 __kinspect_d unsigned long long __activemask() { return __ballot(1); }
 __kinspect_d int __any(int p) { return __ballot(p) != 0; }
 __kinspect_d int __all(int p) { return __ballot(!p) == 0; }
-template <class M> __kinspect_d unsigned long long __ballot_sync(M m, int p) { return __ballot(p) & (unsigned long long)m; }
-template <class M> __kinspect_d int __any_sync(M m, int p) { return __ballot_sync(m, p) != 0; }
-template <class M> __kinspect_d int __all_sync(M m, int p) { return __ballot_sync(m, !p) == 0; }
+template <class __kM> __kinspect_d unsigned long long __ballot_sync(__kM m, int p) { return __ballot(p) & (unsigned long long)m; }
+template <class __kM> __kinspect_d int __any_sync(__kM m, int p) { return __ballot_sync(m, p) != 0; }
+template <class __kM> __kinspect_d int __all_sync(__kM m, int p) { return __ballot_sync(m, !p) == 0; }
 
-template <class T> __kinspect_d T __kinspect_permute(int lane, T v) {
-  constexpr int n = (sizeof(T) + 3) / 4;
+template <class __kT> __kinspect_d __kT __kinspect_permute(int lane, __kT v) {
+  constexpr int n = (sizeof(__kT) + 3) / 4;
   int w[n] = {};
-  __builtin_memcpy(w, &v, sizeof(T));
+  __builtin_memcpy(w, &v, sizeof(__kT));
 #pragma unroll
   for (int i = 0; i < n; ++i) w[i] = __builtin_amdgcn_ds_bpermute(lane << 2, w[i]);
-  __builtin_memcpy(&v, w, sizeof(T));
+  __builtin_memcpy(&v, w, sizeof(__kT));
   return v;
 }
-template <class T> __kinspect_d T __shfl(T v, int from, int width = warpSize) {
+template <class __kT> __kinspect_d __kT __shfl(__kT v, int from, int width = warpSize) {
   int self = (int)__lane_id();
   return __kinspect_permute((from & (width - 1)) | (self & -width), v);
 }
-template <class T> __kinspect_d T __shfl_up(T v, unsigned by, int width = warpSize) {
+template <class __kT> __kinspect_d __kT __shfl_up(__kT v, unsigned by, int width = warpSize) {
   int self = (int)__lane_id(), from = self - (int)by;
   return __kinspect_permute(from < (self & -width) ? self : from, v);
 }
-template <class T> __kinspect_d T __shfl_down(T v, unsigned by, int width = warpSize) {
+template <class __kT> __kinspect_d __kT __shfl_down(__kT v, unsigned by, int width = warpSize) {
   int self = (int)__lane_id(), from = self + (int)by;
   return __kinspect_permute((self & (width - 1)) + (int)by >= width ? self : from, v);
 }
-template <class T> __kinspect_d T __shfl_xor(T v, int mask, int width = warpSize) {
+template <class __kT> __kinspect_d __kT __shfl_xor(__kT v, int mask, int width = warpSize) {
   int self = (int)__lane_id(), from = self ^ mask;
   return __kinspect_permute(from >= ((self + width) & -width) ? self : from, v);
 }
-#define __kinspect_sync(name, A) \
-  template <class M, class T> __kinspect_d T name##_sync(M, T v, A a, int width = warpSize) { return name(v, a, width); }
+#define __kinspect_sync(name, __kA) \
+  template <class __kM, class __kT> __kinspect_d __kT name##_sync(__kM, __kT v, __kA a, int width = warpSize) { return name(v, a, width); }
 __kinspect_sync(__shfl, int) __kinspect_sync(__shfl_up, unsigned) __kinspect_sync(__shfl_down, unsigned) __kinspect_sync(__shfl_xor, int)
 #undef __kinspect_sync
-template <class T> __kinspect_d bool __kinspect_same_bits(T a, T b) {
-  typedef typename std::conditional<sizeof(T) == 8, unsigned long long, unsigned>::type W;
-  W x = 0, y = 0;
-  __builtin_memcpy(&x, &a, sizeof(T)); __builtin_memcpy(&y, &b, sizeof(T));
+template <class __kT> __kinspect_d bool __kinspect_same_bits(__kT a, __kT b) {
+  typedef typename std::conditional<sizeof(__kT) == 8, unsigned long long, unsigned>::type __kW;
+  __kW x = 0, y = 0;
+  __builtin_memcpy(&x, &a, sizeof(__kT)); __builtin_memcpy(&y, &b, sizeof(__kT));
   return x == y;
 }
-template <class M, class T> __kinspect_d unsigned long long __match_any_sync(M m, T v) {
+template <class __kM, class __kT> __kinspect_d unsigned long long __match_any_sync(__kM m, __kT v) {
   unsigned long long left = (unsigned long long)m & __activemask(), mine = 0;
   while (left) {
     int lane = __builtin_ctzll(left);
@@ -123,15 +123,15 @@ template <class M, class T> __kinspect_d unsigned long long __match_any_sync(M m
   }
   return mine;
 }
-template <class M, class T> __kinspect_d unsigned long long __match_all_sync(M m, T v, int* all) {
+template <class __kM, class __kT> __kinspect_d unsigned long long __match_all_sync(__kM m, __kT v, int* all) {
   unsigned long long in = (unsigned long long)m & __activemask();
-  T first = __shfl(v, __builtin_ctzll(in));
+  __kT first = __shfl(v, __builtin_ctzll(in));
   *all = (__ballot(first == v) & in) == in;
   return *all ? in : 0;
 }
 #define __kinspect_reduce_sync(name, e) \
-  template <class M, class T> __kinspect_d T __reduce_##name##_sync(M, T a) { \
-    for (int i = warpSize / 2; i; i >>= 1) { T b = __shfl_xor(a, i); a = (e); } \
+  template <class __kM, class __kT> __kinspect_d __kT __reduce_##name##_sync(__kM, __kT a) { \
+    for (int i = warpSize / 2; i; i >>= 1) { __kT b = __shfl_xor(a, i); a = (e); } \
     return a; \
   }
 __kinspect_reduce_sync(add, a + b) __kinspect_reduce_sync(min, b < a ? b : a) __kinspect_reduce_sync(max, a < b ? b : a)
@@ -199,12 +199,12 @@ __kinspect_w unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
 #endif
 }
 // Its arguments are converted by a class: any function of the code's own is a better match.
-struct __kinspect_u { unsigned v; template <class T, __kinspect_int(T)> __kinspect_m __kinspect_u(T x) : v((unsigned)x) {} };
-#define __kinspect_simd(name, T, e) \
+struct __kinspect_u { unsigned v; template <class __kT, __kinspect_int(__kT)> __kinspect_m __kinspect_u(__kT x) : v((unsigned)x) {} };
+#define __kinspect_simd(name, __kT, e) \
   __kinspect_d unsigned name(__kinspect_u p, __kinspect_u q) { \
-    constexpr int n = 8 * sizeof(T); unsigned r = 0, x = p.v, y = q.v; \
+    constexpr int n = 8 * sizeof(__kT); unsigned r = 0, x = p.v, y = q.v; \
     for (int i = 0; i < 32; i += n) { \
-      T a = (T)(x >> i), b = (T)(y >> i); \
+      __kT a = (__kT)(x >> i), b = (__kT)(y >> i); \
       r |= (unsigned)(((1ull << n) - 1) & (unsigned long long)(e)) << i; \
     } \
     return r; \
@@ -231,26 +231,26 @@ __kinspect_d long long wall_clock64() {
   return clock64();
 #endif
 }
-template <int N> struct __kinspect_word { typedef unsigned type __attribute__((ext_vector_type(N / 4))); };
+template <int __kN> struct __kinspect_word { typedef unsigned type __attribute__((ext_vector_type(__kN / 4))); };
 template <> struct __kinspect_word<1> { typedef unsigned char type; };
 template <> struct __kinspect_word<2> { typedef unsigned short type; };
 template <> struct __kinspect_word<4> { typedef unsigned type; };
-template <class T> __kinspect_d T __kinspect_stream_load(const T* p) {
-  typedef typename __kinspect_word<sizeof(T)>::type W;
-  W w = __builtin_nontemporal_load((const W*)p);
-  T v; __builtin_memcpy(&v, &w, sizeof(T)); return v;
+template <class __kT> __kinspect_d __kT __kinspect_stream_load(const __kT* p) {
+  typedef typename __kinspect_word<sizeof(__kT)>::type __kW;
+  __kW w = __builtin_nontemporal_load((const __kW*)p);
+  __kT v; __builtin_memcpy(&v, &w, sizeof(__kT)); return v;
 }
-template <class T> __kinspect_d void __kinspect_stream_store(T* p, T v) {
-  typedef typename __kinspect_word<sizeof(T)>::type W;
-  W w; __builtin_memcpy(&w, &v, sizeof(T));
-  __builtin_nontemporal_store(w, (W*)p);
+template <class __kT> __kinspect_d void __kinspect_stream_store(__kT* p, __kT v) {
+  typedef typename __kinspect_word<sizeof(__kT)>::type __kW;
+  __kW w; __builtin_memcpy(&w, &v, sizeof(__kT));
+  __builtin_nontemporal_store(w, (__kW*)p);
 }
-template <class T> struct __kinspect_same { typedef T type; };
-template <class T> __kinspect_d T __ldg(const T* p) { return *p; }
-#define __kinspect_ld(name, e) template <class T> __kinspect_d T name(const T* p) { return e; }
-#define __kinspect_st(name, e) template <class T> __kinspect_d void name(T* p, typename __kinspect_same<T>::type v) { e; }
+template <class __kT> struct __kinspect_same { typedef __kT type; };
+template <class __kT> __kinspect_d __kT __ldg(const __kT* p) { return *p; }
+#define __kinspect_ld(name, e) template <class __kT> __kinspect_d __kT name(const __kT* p) { return e; }
+#define __kinspect_st(name, e) template <class __kT> __kinspect_d void name(__kT* p, typename __kinspect_same<__kT>::type v) { e; }
 __kinspect_ld(__ldca, *p) __kinspect_ld(__ldcg, *p) __kinspect_ld(__ldcs, __kinspect_stream_load(p))
-__kinspect_ld(__ldlu, __kinspect_stream_load(p)) __kinspect_ld(__ldcv, *(const volatile T*)p)
+__kinspect_ld(__ldlu, __kinspect_stream_load(p)) __kinspect_ld(__ldcv, *(const volatile __kT*)p)
 __kinspect_st(__stwb, *p = v) __kinspect_st(__stcg, *p = v) __kinspect_st(__stwt, *p = v) __kinspect_st(__stcs, __kinspect_stream_store(p, v))
 #undef __kinspect_ld
 #undef __kinspect_st
@@ -265,38 +265,38 @@ __kinspect_w size_t __cvta_generic_to_shared(const void* p) { return (size_t)(__
 #else
 #define __kinspect_unsafe
 #endif
-#define __kinspect_rmw(name, op, T, s, S) \
-  __kinspect_d T name##s(T* p, T v) { return __hip_atomic_##op(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_##S); }
-#define __kinspect_sub(T, s, S) \
-  __kinspect_d T atomicSub##s(T* p, T v) { return __hip_atomic_fetch_add(p, (T)-v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_##S); }
-#define __kinspect_cas(T, s, S) \
-  __kinspect_d T atomicCAS##s(T* p, T e, T v) { \
-    __hip_atomic_compare_exchange_strong(p, &e, v, __ATOMIC_RELAXED, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_##S); \
+#define __kinspect_rmw(name, op, __kT, s, __kS) \
+  __kinspect_d __kT name##s(__kT* p, __kT v) { return __hip_atomic_##op(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_##__kS); }
+#define __kinspect_sub(__kT, s, __kS) \
+  __kinspect_d __kT atomicSub##s(__kT* p, __kT v) { return __hip_atomic_fetch_add(p, (__kT)-v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_##__kS); }
+#define __kinspect_cas(__kT, s, __kS) \
+  __kinspect_d __kT atomicCAS##s(__kT* p, __kT e, __kT v) { \
+    __hip_atomic_compare_exchange_strong(p, &e, v, __ATOMIC_RELAXED, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_##__kS); \
     return e; \
   }
-#define __kinspect_bitwise(T, s, S) \
-  __kinspect_rmw(atomicAnd, fetch_and, T, s, S) __kinspect_rmw(atomicOr, fetch_or, T, s, S) __kinspect_rmw(atomicXor, fetch_xor, T, s, S)
-#define __kinspect_common(T, s, S) \
-  __kinspect_rmw(atomicExch, exchange, T, s, S) __kinspect_rmw(atomicAdd, fetch_add, T, s, S) __kinspect_sub(T, s, S) \
-  __kinspect_rmw(atomicMin, fetch_min, T, s, S) __kinspect_rmw(atomicMax, fetch_max, T, s, S) __kinspect_cas(T, s, S)
-#define __kinspect_scope(s, S, L) \
-  __kinspect_common(int, s, S) __kinspect_common(unsigned, s, S) __kinspect_common(unsigned long, s, S) \
-  __kinspect_common(unsigned long long, s, S) __kinspect_common(float, s, S) __kinspect_common(double, s, S) \
-  __kinspect_rmw(atomicMin, fetch_min, long long, s, S) __kinspect_rmw(atomicMax, fetch_max, long long, s, S) \
-  __kinspect_rmw(atomicExch, exchange, long long, s, S) __kinspect_cas(long long, s, S) __kinspect_cas(unsigned short, s, S) \
-  __kinspect_bitwise(int, s, S) __kinspect_bitwise(unsigned, s, S) __kinspect_bitwise(unsigned long, s, S) __kinspect_bitwise(unsigned long long, s, S) \
-  __kinspect_d unsigned atomicInc##s(unsigned* p, unsigned v) { return __builtin_amdgcn_atomic_inc32(p, v, __ATOMIC_RELAXED, L); } \
-  __kinspect_d unsigned atomicDec##s(unsigned* p, unsigned v) { return __builtin_amdgcn_atomic_dec32(p, v, __ATOMIC_RELAXED, L); }
+#define __kinspect_bitwise(__kT, s, __kS) \
+  __kinspect_rmw(atomicAnd, fetch_and, __kT, s, __kS) __kinspect_rmw(atomicOr, fetch_or, __kT, s, __kS) __kinspect_rmw(atomicXor, fetch_xor, __kT, s, __kS)
+#define __kinspect_common(__kT, s, __kS) \
+  __kinspect_rmw(atomicExch, exchange, __kT, s, __kS) __kinspect_rmw(atomicAdd, fetch_add, __kT, s, __kS) __kinspect_sub(__kT, s, __kS) \
+  __kinspect_rmw(atomicMin, fetch_min, __kT, s, __kS) __kinspect_rmw(atomicMax, fetch_max, __kT, s, __kS) __kinspect_cas(__kT, s, __kS)
+#define __kinspect_scope(s, __kS, __kL) \
+  __kinspect_common(int, s, __kS) __kinspect_common(unsigned, s, __kS) __kinspect_common(unsigned long, s, __kS) \
+  __kinspect_common(unsigned long long, s, __kS) __kinspect_common(float, s, __kS) __kinspect_common(double, s, __kS) \
+  __kinspect_rmw(atomicMin, fetch_min, long long, s, __kS) __kinspect_rmw(atomicMax, fetch_max, long long, s, __kS) \
+  __kinspect_rmw(atomicExch, exchange, long long, s, __kS) __kinspect_cas(long long, s, __kS) __kinspect_cas(unsigned short, s, __kS) \
+  __kinspect_bitwise(int, s, __kS) __kinspect_bitwise(unsigned, s, __kS) __kinspect_bitwise(unsigned long, s, __kS) __kinspect_bitwise(unsigned long long, s, __kS) \
+  __kinspect_d unsigned atomicInc##s(unsigned* p, unsigned v) { return __builtin_amdgcn_atomic_inc32(p, v, __ATOMIC_RELAXED, __kL); } \
+  __kinspect_d unsigned atomicDec##s(unsigned* p, unsigned v) { return __builtin_amdgcn_atomic_dec32(p, v, __ATOMIC_RELAXED, __kL); }
 __kinspect_scope(, AGENT, "agent") __kinspect_scope(_system, SYSTEM, "") __kinspect_scope(_block, WORKGROUP, "workgroup")
-template <class T> __kinspect_d T unsafeAtomicAdd(T* p, typename __kinspect_same<T>::type v) {
-  T r;
+template <class __kT> __kinspect_d __kT unsafeAtomicAdd(__kT* p, typename __kinspect_same<__kT>::type v) {
+  __kT r;
   __kinspect_unsafe { r = __hip_atomic_fetch_add(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
   return r;
 }
-template <class T> __kinspect_d T unsafeAtomicMax(T* p, typename __kinspect_same<T>::type v) { return atomicMax(p, v); }
-template <class T> __kinspect_d T unsafeAtomicMin(T* p, typename __kinspect_same<T>::type v) { return atomicMin(p, v); }
-template <class T> __kinspect_d T safeAtomicAdd(T* p, typename __kinspect_same<T>::type v) { return atomicAdd(p, v); }
-template <class T> __kinspect_d void atomicAddNoRet(T* p, typename __kinspect_same<T>::type v) { unsafeAtomicAdd(p, v); }
+template <class __kT> __kinspect_d __kT unsafeAtomicMax(__kT* p, typename __kinspect_same<__kT>::type v) { return atomicMax(p, v); }
+template <class __kT> __kinspect_d __kT unsafeAtomicMin(__kT* p, typename __kinspect_same<__kT>::type v) { return atomicMin(p, v); }
+template <class __kT> __kinspect_d __kT safeAtomicAdd(__kT* p, typename __kinspect_same<__kT>::type v) { return atomicAdd(p, v); }
+template <class __kT> __kinspect_d void atomicAddNoRet(__kT* p, typename __kinspect_same<__kT>::type v) { unsafeAtomicAdd(p, v); }
 
 // Barriers that reduce a predicate over the workgroup.
 __kinspect_d int __syncthreads_count(int p) {

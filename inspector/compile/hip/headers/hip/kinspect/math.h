@@ -8,20 +8,20 @@
 #define __kinspect_nan (__builtin_nanf(""))
 __kinspect_d float __kinspect_poly(float, float a) { return a; }
 __kinspect_d double __kinspect_poly(double, double a) { return a; }
-template <class... C> __kinspect_d float __kinspect_poly(float x, float a, C... c) {
+template <class... __kC> __kinspect_d float __kinspect_poly(float x, float a, __kC... c) {
   return __builtin_fmaf(x, __kinspect_poly(x, (float)c...), a);
 }
-template <class... C> __kinspect_d double __kinspect_poly(double x, double a, C... c) {
+template <class... __kC> __kinspect_d double __kinspect_poly(double x, double a, __kC... c) {
   return __builtin_fma(x, __kinspect_poly(x, (double)c...), a);
 }
 
 // One-argument functions: float and double, NAMEf, and double for integers.
 #define __kinspect_int1(name) \
-  template <class T, __kinspect_int(T)> __kinspect_d double name(T x) { return name((double)x); }
-#define __kinspect_math1(name, F, D) \
-  __kinspect_d float name##f(float x) { return F; } \
-  __kinspect_d float name(float x) { return F; } \
-  __kinspect_d double name(double x) { return D; } \
+  template <class __kT, __kinspect_int(__kT)> __kinspect_d double name(__kT x) { return name((double)x); }
+#define __kinspect_math1(name, __kF, __kD) \
+  __kinspect_d float name##f(float x) { return __kF; } \
+  __kinspect_d float name(float x) { return __kF; } \
+  __kinspect_d double name(double x) { return __kD; } \
   __kinspect_int1(name)
 #define __kinspect_builtin1(name) __kinspect_math1(name, __builtin_##name##f(x), __builtin_##name(x))
 __kinspect_builtin1(sqrt) __kinspect_builtin1(fabs) __kinspect_builtin1(floor) __kinspect_builtin1(ceil)
@@ -134,14 +134,14 @@ __kinspect_d double __kinspect_cos_r(double r) {
   return __kinspect_poly(z, 1., -0.5, 0.0416666666666666667, -0.00138888888888888879, 0.0000248015873015846464,
     -2.75573192214028244e-7, 2.08767557910804238e-9, -1.14704608876099591e-11, 4.74587190204329154e-14);
 }
-template <class T> __kinspect_d T __kinspect_sincos(T x, int add) {
-  int q; T r = __kinspect_reduce(x, &q); q += add;
-  T s = __kinspect_sin_r(r), c = __kinspect_cos_r(r), y = q & 1 ? c : s;
+template <class __kT> __kinspect_d __kT __kinspect_sincos(__kT x, int add) {
+  int q; __kT r = __kinspect_reduce(x, &q); q += add;
+  __kT s = __kinspect_sin_r(r), c = __kinspect_cos_r(r), y = q & 1 ? c : s;
   return q & 2 ? -y : y;
 }
-template <class T> __kinspect_d T __kinspect_tan(T x) {
-  int q; T r = __kinspect_reduce(x, &q);
-  T s = __kinspect_sin_r(r), c = __kinspect_cos_r(r);
+template <class __kT> __kinspect_d __kT __kinspect_tan(__kT x) {
+  int q; __kT r = __kinspect_reduce(x, &q);
+  __kT s = __kinspect_sin_r(r), c = __kinspect_cos_r(r);
   return q & 1 ? -c / s : s / c;
 })
 __kinspect_lib1(sin, __kinspect_sincos(x, 0), __kinspect_sincos(x, 0))
@@ -166,33 +166,33 @@ __kinspect_d double __kinspect_asin_r(double r) {
     0.0303819426423271861, 0.0223722161060721464, 0.0173516006253434348, 0.0139808829921710097, 0.0113988504084407558,
     0.0107786751209959925, 0.00371805774832505391, 0.0216680588690563586, -0.0209306583151824497, 0.03257934796692842);
 }
-template <class T> __kinspect_d T __kinspect_atan(T x) {
-  T a = fabs(x); bool big = a > T(1);
-  a = big ? T(1) / a : a;
-  bool mid = a > T(0.41421356237309504880);
-  T y = __kinspect_atan_r(mid ? (a - T(1)) / (a + T(1)) : a);
-  y = mid ? y + T(0.78539816339744830962) : y;
-  y = big ? T(1.57079632679489661923) - y : y;
+template <class __kT> __kinspect_d __kT __kinspect_atan(__kT x) {
+  __kT a = fabs(x); bool big = a > __kT(1);
+  a = big ? __kT(1) / a : a;
+  bool mid = a > __kT(0.41421356237309504880);
+  __kT y = __kinspect_atan_r(mid ? (a - __kT(1)) / (a + __kT(1)) : a);
+  y = mid ? y + __kT(0.78539816339744830962) : y;
+  y = big ? __kT(1.57079632679489661923) - y : y;
   return x < 0 ? -y : y;
 }
-template <class T> __kinspect_d T __kinspect_asin(T x) {
-  T a = fabs(x); bool big = a > T(0.5);
-  T y = __kinspect_asin_r(big ? sqrt((T(1) - a) * T(0.5)) : a);
-  y = big ? T(1.57079632679489661923) - (y + y) : y;
+template <class __kT> __kinspect_d __kT __kinspect_asin(__kT x) {
+  __kT a = fabs(x); bool big = a > __kT(0.5);
+  __kT y = __kinspect_asin_r(big ? sqrt((__kT(1) - a) * __kT(0.5)) : a);
+  y = big ? __kT(1.57079632679489661923) - (y + y) : y;
   return x < 0 ? -y : y;
 }
-template <class T> __kinspect_d T __kinspect_acos(T x) {
-  T a = fabs(x); bool big = a > T(0.5);
-  T y = __kinspect_asin_r(big ? sqrt((T(1) - a) * T(0.5)) : a), b = x < 0 ? T(3.14159265358979323846) - (y + y) : y + y;
-  return big ? b : T(1.57079632679489661923) - (x < 0 ? -y : y);
+template <class __kT> __kinspect_d __kT __kinspect_acos(__kT x) {
+  __kT a = fabs(x); bool big = a > __kT(0.5);
+  __kT y = __kinspect_asin_r(big ? sqrt((__kT(1) - a) * __kT(0.5)) : a), b = x < 0 ? __kT(3.14159265358979323846) - (y + y) : y + y;
+  return big ? b : __kT(1.57079632679489661923) - (x < 0 ? -y : y);
 }
-template <class T> __kinspect_d T __kinspect_atan2(T y, T x) {
-  T a = fabs(x), b = fabs(y), lo = b < a ? b : a, hi = b < a ? a : b;
-  T q = lo == hi ? T(lo == 0 ? 0 : 1) : lo / hi;
-  T r = __kinspect_atan(q);
-  r = b > a ? T(1.57079632679489661923) - r : r;
-  r = __builtin_signbit(x) ? T(3.14159265358979323846) - r : r;
-  r = x != x || y != y ? T(__kinspect_nan) : r;
+template <class __kT> __kinspect_d __kT __kinspect_atan2(__kT y, __kT x) {
+  __kT a = fabs(x), b = fabs(y), lo = b < a ? b : a, hi = b < a ? a : b;
+  __kT q = lo == hi ? __kT(lo == 0 ? 0 : 1) : lo / hi;
+  __kT r = __kinspect_atan(q);
+  r = b > a ? __kT(1.57079632679489661923) - r : r;
+  r = __builtin_signbit(x) ? __kT(3.14159265358979323846) - r : r;
+  r = x != x || y != y ? __kT(__kinspect_nan) : r;
   return __builtin_signbit(y) ? -r : r;
 })
 __kinspect_lib1(atan, __kinspect_atan(x), __kinspect_atan(x))
@@ -215,35 +215,35 @@ __kinspect_d double __kinspect_tanh(double x) {
   double l = 1. - 2. / (exp(a + a) + 1.);
   return __builtin_copysign(a < 0.5 ? s : l, x);
 }
-template <class T> __kinspect_d T __kinspect_expm1(T x) {
-  T e = exp(x), y = __kinspect_tanh(x * T(0.5)) * (e + T(1));
-  return fabs(x) > T(2) ? e - T(1) : y;
+template <class __kT> __kinspect_d __kT __kinspect_expm1(__kT x) {
+  __kT e = exp(x), y = __kinspect_tanh(x * __kT(0.5)) * (e + __kT(1));
+  return fabs(x) > __kT(2) ? e - __kT(1) : y;
 }
-template <class T> __kinspect_d T __kinspect_log1p(T x) {
-  T u = T(1) + x, y = log(u) * (x / (u - T(1)));
-  y = u == T(1) ? x : y;
-  return u == T(__kinspect_inf) ? u : y;
+template <class __kT> __kinspect_d __kT __kinspect_log1p(__kT x) {
+  __kT u = __kT(1) + x, y = log(u) * (x / (u - __kT(1)));
+  y = u == __kT(1) ? x : y;
+  return u == __kT(__kinspect_inf) ? u : y;
 }
-template <class T> __kinspect_d T __kinspect_sinh(T x) {
-  T a = fabs(x), h = exp(a * T(0.5)), e = T(0.5) * h * h, t = __kinspect_expm1(a);
-  T y = a > T(1) ? e - T(0.25) / e : T(0.5) * (t + t / (t + T(1)));
+template <class __kT> __kinspect_d __kT __kinspect_sinh(__kT x) {
+  __kT a = fabs(x), h = exp(a * __kT(0.5)), e = __kT(0.5) * h * h, t = __kinspect_expm1(a);
+  __kT y = a > __kT(1) ? e - __kT(0.25) / e : __kT(0.5) * (t + t / (t + __kT(1)));
   return x < 0 ? -y : y;
 }
-template <class T> __kinspect_d T __kinspect_cosh(T x) {
-  T h = exp(fabs(x) * T(0.5)), e = T(0.5) * h * h;
-  return e + T(0.25) / e;
+template <class __kT> __kinspect_d __kT __kinspect_cosh(__kT x) {
+  __kT h = exp(fabs(x) * __kT(0.5)), e = __kT(0.5) * h * h;
+  return e + __kT(0.25) / e;
 }
-template <class T> __kinspect_d T __kinspect_asinh(T x) {
-  T a = fabs(x), z = a * a;
-  T y = a > T(1e9) ? log(a) + T(0.69314718055994530942) : __kinspect_log1p(a + z / (T(1) + sqrt(z + T(1))));
+template <class __kT> __kinspect_d __kT __kinspect_asinh(__kT x) {
+  __kT a = fabs(x), z = a * a;
+  __kT y = a > __kT(1e9) ? log(a) + __kT(0.69314718055994530942) : __kinspect_log1p(a + z / (__kT(1) + sqrt(z + __kT(1))));
   return x < 0 ? -y : y;
 }
-template <class T> __kinspect_d T __kinspect_acosh(T x) {
-  T t = x - T(1);
-  return x > T(1e9) ? log(x) + T(0.69314718055994530942) : __kinspect_log1p(t + sqrt(t * (x + T(1))));
+template <class __kT> __kinspect_d __kT __kinspect_acosh(__kT x) {
+  __kT t = x - __kT(1);
+  return x > __kT(1e9) ? log(x) + __kT(0.69314718055994530942) : __kinspect_log1p(t + sqrt(t * (x + __kT(1))));
 }
-template <class T> __kinspect_d T __kinspect_atanh(T x) {
-  T a = fabs(x), y = T(0.5) * __kinspect_log1p(T(2) * a / (T(1) - a));
+template <class __kT> __kinspect_d __kT __kinspect_atanh(__kT x) {
+  __kT a = fabs(x), y = __kT(0.5) * __kinspect_log1p(__kT(2) * a / (__kT(1) - a));
   return x < 0 ? -y : y;
 }
 __kinspect_d float __kinspect_erfcx(float t) {
@@ -268,9 +268,9 @@ __kinspect_d double __kinspect_erf_s(double x) {
     -1.13728488566917e-9, 5.9571761477489114e-11);
 }
 // erfc of x >= 0; exp(-x*x) with the square's rounding error put back
-template <class T> __kinspect_d T __kinspect_erfc_p(T x) {
-  T z = x * x, d = __builtin_elementwise_fma(x, x, -z);
-  return x > T(28) ? T(0) : exp(-z) * (T(1) - d) * __kinspect_erfcx(T(2) / (T(2) + x));
+template <class __kT> __kinspect_d __kT __kinspect_erfc_p(__kT x) {
+  __kT z = x * x, d = __builtin_elementwise_fma(x, x, -z);
+  return x > __kT(28) ? __kT(0) : exp(-z) * (__kT(1) - d) * __kinspect_erfcx(__kT(2) / (__kT(2) + x));
 }
 __kinspect_d float __kinspect_erf(float x) {
   float a = __builtin_fabsf(x), m = a < 4.f ? a : 4.f;
@@ -283,10 +283,10 @@ __kinspect_d double __kinspect_erf(double x) {
   double a = __builtin_fabs(x), y = a < 1. ? __kinspect_erf_s(a) : 1. - __kinspect_erfc_p(a);
   return __builtin_copysign(y, x);
 }
-template <class T> __kinspect_d T __kinspect_erfc(T x) {
-  T a = fabs(x), p = __kinspect_erfc_p(a);
-  T s = T(1) - __kinspect_erf_s(x);
-  return a < T(0.5) ? s : x < 0 ? T(2) - p : p;
+template <class __kT> __kinspect_d __kT __kinspect_erfc(__kT x) {
+  __kT a = fabs(x), p = __kinspect_erfc_p(a);
+  __kT s = __kT(1) - __kinspect_erf_s(x);
+  return a < __kT(0.5) ? s : x < 0 ? __kT(2) - p : p;
 })
 __kinspect_lib1(tanh, __kinspect_tanh(x), __kinspect_tanh(x))
 __kinspect_lib1(expm1, __kinspect_expm1(x), __kinspect_expm1(x))
@@ -309,30 +309,30 @@ __kinspect_d double __kinspect_log2_m(double m) {
 }
 __kinspect_d float __kinspect_exp2_r(float x) { return __builtin_exp2f(x); }
 __kinspect_d double __kinspect_exp2_r(double x) { return __kinspect_exp2(x); }
-template <class T> __kinspect_d T __kinspect_pow(T x, T y) {
-  int e; T a = fabs(x), m;
-  if constexpr (sizeof(T) == 4) m = __builtin_frexpf(a, &e); else m = __builtin_frexp(a, &e);
-  bool low = m < T(0.70710678118654752440); m = low ? m + m : m; e -= low;
-  T l = __kinspect_log2_m(m), t = y * (l + T(e));
-  bool in = fabs(t) < T(1100);
-  T n = in ? __builtin_elementwise_rint(t) : T(0);
-  T r = in ? __builtin_elementwise_fma(y, l, __builtin_elementwise_fma(y, T(e), -n)) : t;
-  T p = __kinspect_exp2_r(r);
-  if constexpr (sizeof(T) == 4) p = __builtin_ldexpf(p, (int)n); else p = __builtin_ldexp(p, (int)n);
-  T h = y * T(0.5);
+template <class __kT> __kinspect_d __kT __kinspect_pow(__kT x, __kT y) {
+  int e; __kT a = fabs(x), m;
+  if constexpr (sizeof(__kT) == 4) m = __builtin_frexpf(a, &e); else m = __builtin_frexp(a, &e);
+  bool low = m < __kT(0.70710678118654752440); m = low ? m + m : m; e -= low;
+  __kT l = __kinspect_log2_m(m), t = y * (l + __kT(e));
+  bool in = fabs(t) < __kT(1100);
+  __kT n = in ? __builtin_elementwise_rint(t) : __kT(0);
+  __kT r = in ? __builtin_elementwise_fma(y, l, __builtin_elementwise_fma(y, __kT(e), -n)) : t;
+  __kT p = __kinspect_exp2_r(r);
+  if constexpr (sizeof(__kT) == 4) p = __builtin_ldexpf(p, (int)n); else p = __builtin_ldexp(p, (int)n);
+  __kT h = y * __kT(0.5);
   bool whole = __builtin_elementwise_trunc(y) == y, odd = whole && __builtin_elementwise_trunc(h) != h;
-  p = x < 0 && !whole ? T(__kinspect_nan) : p;
+  p = x < 0 && !whole ? __kT(__kinspect_nan) : p;
   p = __builtin_signbit(x) && odd ? -p : p;
-  return x == T(1) || y == T(0) ? T(1) : p;
+  return x == __kT(1) || y == __kT(0) ? __kT(1) : p;
 }
-template <class T> __kinspect_d T __kinspect_hypot(T x, T y) {
-  T a = fabs(x), b = fabs(y), hi = a > b ? a : b, lo = a > b ? b : a, q = hi == 0 ? T(0) : lo / hi;
-  return hi * sqrt(__builtin_elementwise_fma(q, q, T(1)));
+template <class __kT> __kinspect_d __kT __kinspect_hypot(__kT x, __kT y) {
+  __kT a = fabs(x), b = fabs(y), hi = a > b ? a : b, lo = a > b ? b : a, q = hi == 0 ? __kT(0) : lo / hi;
+  return hi * sqrt(__builtin_elementwise_fma(q, q, __kT(1)));
 }
-template <class T> __kinspect_d T __kinspect_cbrt(T x) {
-  T a = fabs(x), y = __kinspect_exp2_r(T(log2(a)) * T(0.33333333333333333333));
-  y = y - (y - a / (y * y)) * T(0.33333333333333333333);
-  return a == 0 || a == T(__kinspect_inf) ? x : x < 0 ? -y : y;
+template <class __kT> __kinspect_d __kT __kinspect_cbrt(__kT x) {
+  __kT a = fabs(x), y = __kinspect_exp2_r(__kT(log2(a)) * __kT(0.33333333333333333333));
+  y = y - (y - a / (y * y)) * __kT(0.33333333333333333333);
+  return a == 0 || a == __kT(__kinspect_inf) ? x : x < 0 ? -y : y;
 }
 __kinspect_d double __kinspect_lanczos(double x) {
   double s = 0.99999999999980993;
@@ -356,13 +356,13 @@ __kinspect_lib1(tgamma, (float)__kinspect_tgamma(x), __kinspect_tgamma(x))
 __kinspect_lib1(lgamma, (float)__kinspect_lgamma(x), __kinspect_lgamma(x))
 
 // Two-argument functions.
-#define __kinspect_math2(name, F, D) \
-  __kinspect_d float name##f(float x, float y) { return F; } \
-  __kinspect_d float name(float x, float y) { return F; } \
-  __kinspect_d double name(double x, double y) { return D; } \
-  template <class T, class U, typename std::enable_if<__kinspect_is_num<T>::value && __kinspect_is_num<U>::value && \
-    !(std::is_same<T, U>::value && __kinspect_is_float<T>::value), int>::type = 0> \
-  __kinspect_d double name(T x, U y) { return name((double)x, (double)y); }
+#define __kinspect_math2(name, __kF, __kD) \
+  __kinspect_d float name##f(float x, float y) { return __kF; } \
+  __kinspect_d float name(float x, float y) { return __kF; } \
+  __kinspect_d double name(double x, double y) { return __kD; } \
+  template <class __kT, class __kU, typename std::enable_if<__kinspect_is_num<__kT>::value && __kinspect_is_num<__kU>::value && \
+    !(std::is_same<__kT, __kU>::value && __kinspect_is_float<__kT>::value), int>::type = 0> \
+  __kinspect_d double name(__kT x, __kU y) { return name((double)x, (double)y); }
 #ifdef KINSPECT_DEVICE_LIBS
 #define __kinspect_lib2(name, f, d) \
   __kinspect_ocml2(name) __kinspect_math2(name, __ocml_##name##_f32(x, y), __ocml_##name##_f64(x, y))
@@ -392,11 +392,11 @@ __kinspect_math2(fmin, __builtin_fminf(x, y), __builtin_fmin(x, y))
 __kinspect_math2(fmax, __builtin_fmaxf(x, y), __builtin_fmax(x, y))
 __kinspect_math2(copysign, __builtin_copysignf(x, y), __builtin_copysign(x, y))
 __kinspect_math2(fdim, x > y ? x - y : 0.f, x > y ? x - y : 0.)
-#define __kinspect_step(F, I, B) \
-  I i = __builtin_bit_cast(I, x); \
-  I up = i + ((x < y) == (x > 0) ? 1 : -1); \
-  F r = x == 0 ? B(__builtin_bit_cast(F, (I)1), y) : __builtin_bit_cast(F, up); \
-  return x == y ? y : x != x || y != y ? F(__kinspect_nan) : r;
+#define __kinspect_step(__kF, __kI, __kB) \
+  __kI i = __builtin_bit_cast(__kI, x); \
+  __kI up = i + ((x < y) == (x > 0) ? 1 : -1); \
+  __kF r = x == 0 ? __kB(__builtin_bit_cast(__kF, (__kI)1), y) : __builtin_bit_cast(__kF, up); \
+  return x == y ? y : x != x || y != y ? __kF(__kinspect_nan) : r;
 __kinspect_d float __kinspect_next(float x, float y) { __kinspect_step(float, int, __builtin_copysignf) }
 __kinspect_d double __kinspect_next(double x, double y) { __kinspect_step(double, long long, __builtin_copysign) }
 __kinspect_math2(nextafter, __kinspect_next(x, y), __kinspect_next(x, y))
@@ -406,10 +406,10 @@ __kinspect_w double powi(double x, int n) { return pow(x, (double)n); }
 __kinspect_d float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 __kinspect_d float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 __kinspect_d double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
-#define __kinspect_scale(name, I) \
-  __kinspect_d float name##f(float x, I n) { return __builtin_ldexpf(x, (int)n); } \
-  __kinspect_d float name(float x, I n) { return __builtin_ldexpf(x, (int)n); } \
-  __kinspect_d double name(double x, I n) { return __builtin_ldexp(x, (int)n); }
+#define __kinspect_scale(name, __kI) \
+  __kinspect_d float name##f(float x, __kI n) { return __builtin_ldexpf(x, (int)n); } \
+  __kinspect_d float name(float x, __kI n) { return __builtin_ldexpf(x, (int)n); } \
+  __kinspect_d double name(double x, __kI n) { return __builtin_ldexp(x, (int)n); }
 __kinspect_scale(ldexp, int) __kinspect_scale(scalbn, int) __kinspect_scale(scalbln, long)
 __kinspect_d float frexpf(float x, int* e) { return __builtin_frexpf(x, e); }
 __kinspect_d float frexp(float x, int* e) { return __builtin_frexpf(x, e); }
@@ -417,10 +417,10 @@ __kinspect_d double frexp(double x, int* e) { return __builtin_frexp(x, e); }
 __kinspect_d float modff(float x, float* i) { *i = __builtin_truncf(x); return __builtin_copysignf(x - *i, x); }
 __kinspect_d float modf(float x, float* i) { return modff(x, i); }
 __kinspect_d double modf(double x, double* i) { *i = __builtin_trunc(x); return __builtin_copysign(x - *i, x); }
-#define __kinspect_whole(name, R, B) \
-  __kinspect_d R name##f(float x) { return (R)B##f(x); } \
-  __kinspect_d R name(float x) { return (R)B##f(x); } \
-  __kinspect_d R name(double x) { return (R)B(x); }
+#define __kinspect_whole(name, __kR, __kB) \
+  __kinspect_d __kR name##f(float x) { return (__kR)__kB##f(x); } \
+  __kinspect_d __kR name(float x) { return (__kR)__kB##f(x); } \
+  __kinspect_d __kR name(double x) { return (__kR)__kB(x); }
 __kinspect_whole(lrint, long, __builtin_rint) __kinspect_whole(llrint, long long, __builtin_rint)
 __kinspect_whole(lround, long, __builtin_round) __kinspect_whole(llround, long long, __builtin_round)
 __kinspect_d int ilogbf(float x) { int e; __builtin_frexpf(x, &e); return e - 1; }
@@ -433,7 +433,7 @@ __kinspect_d void sincos(double x, double* s, double* c) { *s = sin(x); *c = cos
 #define __kinspect_isx(name) \
   __kinspect_d bool name(float x) { return __builtin_##name(x); } \
   __kinspect_d bool name(double x) { return __builtin_##name(x); } \
-  template <class T, __kinspect_int(T)> __kinspect_d bool name(T x) { return __builtin_##name((double)x); }
+  template <class __kT, __kinspect_int(__kT)> __kinspect_d bool name(__kT x) { return __builtin_##name((double)x); }
 #undef isnan
 #undef isinf
 #undef isfinite
@@ -480,7 +480,7 @@ __device__ inline __attribute__((always_inline, nodebug)) void* operator new(siz
 __device__ inline __attribute__((always_inline, nodebug)) void* operator new[](size_t, void* p) noexcept { return p; }
 __device__ inline __attribute__((always_inline, nodebug)) void operator delete(void*, void*) noexcept {}
 __device__ inline __attribute__((always_inline, nodebug)) void operator delete[](void*, void*) noexcept {}
-template <class... A> __kinspect_d int printf(const char*, A...) { return 0; }
+template <class... __kA> __kinspect_d int printf(const char*, __kA...) { return 0; }
 namespace std { using ::printf; }
 extern "C" __device__ inline __attribute__((always_inline, noreturn)) void __assert_fail(const char*, const char*, unsigned, const char*) { __builtin_trap(); }
 __kinspect_d void abort() { __builtin_trap(); }
@@ -536,9 +536,9 @@ __kinspect_w float saturatef(float x) { return __builtin_fminf(__builtin_fmaxf(x
 __kinspect_w float __saturatef(float x) { return saturatef(x); }
 
 // min and max of numbers.
-#define __kinspect_same(T) \
-  __kinspect_chd T min(T a, T b) { return b < a ? b : a; } \
-  __kinspect_chd T max(T a, T b) { return a < b ? b : a; }
+#define __kinspect_same(__kT) \
+  __kinspect_chd __kT min(__kT a, __kT b) { return b < a ? b : a; } \
+  __kinspect_chd __kT max(__kT a, __kT b) { return a < b ? b : a; }
 __kinspect_same(int) __kinspect_same(unsigned) __kinspect_same(long) __kinspect_same(unsigned long)
 __kinspect_same(long long) __kinspect_same(unsigned long long)
 #undef __kinspect_same
@@ -547,10 +547,10 @@ __kinspect_hd float max(float a, float b) { return __builtin_fmaxf(a, b); }
 __kinspect_hd double min(double a, double b) { return __builtin_fmin(a, b); }
 __kinspect_hd double max(double a, double b) { return __builtin_fmax(a, b); }
 #define __kinspect_mixed(name) \
-  template <class T, class U, typename std::enable_if<__kinspect_is_num<T>::value && __kinspect_is_num<U>::value && \
-    !std::is_same<T, U>::value, int>::type = 0> \
-  __kinspect_hd typename std::common_type<T, U>::type name(T a, U b) { \
-    using C = typename std::common_type<T, U>::type; return name((C)a, (C)b); \
+  template <class __kT, class __kU, typename std::enable_if<__kinspect_is_num<__kT>::value && __kinspect_is_num<__kU>::value && \
+    !std::is_same<__kT, __kU>::value, int>::type = 0> \
+  __kinspect_hd typename std::common_type<__kT, __kU>::type name(__kT a, __kU b) { \
+    using __kC = typename std::common_type<__kT, __kU>::type; return name((__kC)a, (__kC)b); \
   }
 __kinspect_mixed(min) __kinspect_mixed(max)
 #undef __kinspect_mixed
@@ -596,20 +596,20 @@ __kinspect_d float __frsqrt_rn(float x) { return __builtin_amdgcn_rsqf(x); }
   __kinspect_d double __ull2double_##m(unsigned long long x) { return (double)x; }
 __kinspect_round(rn) __kinspect_round(rd) __kinspect_round(ru) __kinspect_round(rz)
 #undef __kinspect_round
-#define __kinspect_to(m, B) \
-  __kinspect_d int __float2int_##m(float x) { return (int)B##f(x); } \
-  __kinspect_d unsigned __float2uint_##m(float x) { return (unsigned)B##f(x); } \
-  __kinspect_d long long __float2ll_##m(float x) { return (long long)B##f(x); } \
-  __kinspect_d unsigned long long __float2ull_##m(float x) { return (unsigned long long)B##f(x); } \
-  __kinspect_d int __double2int_##m(double x) { return (int)B(x); } \
-  __kinspect_d unsigned __double2uint_##m(double x) { return (unsigned)B(x); } \
-  __kinspect_d long long __double2ll_##m(double x) { return (long long)B(x); } \
-  __kinspect_d unsigned long long __double2ull_##m(double x) { return (unsigned long long)B(x); }
+#define __kinspect_to(m, __kB) \
+  __kinspect_d int __float2int_##m(float x) { return (int)__kB##f(x); } \
+  __kinspect_d unsigned __float2uint_##m(float x) { return (unsigned)__kB##f(x); } \
+  __kinspect_d long long __float2ll_##m(float x) { return (long long)__kB##f(x); } \
+  __kinspect_d unsigned long long __float2ull_##m(float x) { return (unsigned long long)__kB##f(x); } \
+  __kinspect_d int __double2int_##m(double x) { return (int)__kB(x); } \
+  __kinspect_d unsigned __double2uint_##m(double x) { return (unsigned)__kB(x); } \
+  __kinspect_d long long __double2ll_##m(double x) { return (long long)__kB(x); } \
+  __kinspect_d unsigned long long __double2ull_##m(double x) { return (unsigned long long)__kB(x); }
 __kinspect_to(rn, __builtin_rint) __kinspect_to(rd, __builtin_floor) __kinspect_to(ru, __builtin_ceil) __kinspect_to(rz, __builtin_trunc)
 #undef __kinspect_to
 __kinspect_d double __int2double_rn(int x) { return (double)x; }
 __kinspect_d double __uint2double_rn(unsigned x) { return (double)x; }
-#define __kinspect_bits(name, R, A) __kinspect_d R name(A x) { return __builtin_bit_cast(R, x); }
+#define __kinspect_bits(name, __kR, __kA) __kinspect_d __kR name(__kA x) { return __builtin_bit_cast(__kR, x); }
 __kinspect_bits(__float_as_int, int, float) __kinspect_bits(__float_as_uint, unsigned, float)
 __kinspect_bits(__int_as_float, float, int) __kinspect_bits(__uint_as_float, float, unsigned)
 __kinspect_bits(__double_as_longlong, long long, double) __kinspect_bits(__longlong_as_double, double, long long)
