@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from kinspect.inspector.explain.profile_view import counter_rows
 from kinspect.inspector.metrics import measured
 from kinspect.inspector.model.recording import Agent, KernelProfile, KernelShape, Part
 from kinspect.inspector.profile import reading
@@ -391,3 +392,9 @@ def test_gfx1151_traffic_is_below_the_memory_s_peak() -> None:
             assert read / kernel.duration.mean < 256  # GB/s
         recorded = kernel.counters["FETCH_SIZE"].mean
         assert read == recorded * 1024
+
+
+def test_counters_are_shown_in_the_unit_of_their_metric() -> None:
+    """SQ_WAVE_CYCLES counts quad cycles on gfx942."""
+    rows = {row[0]: row[1] for row in counter_rows(measure({**CLOCKS, "SQ_WAVE_CYCLES": 250}))}
+    assert rows["SQ_WAVE_CYCLES"] == "1,000"

@@ -128,3 +128,12 @@ def test_a_loop_with_two_ways_back_runs_as_often_as_with_one() -> None:
     arguments = f"f32[{workgroups * row // 4}]=zeros, f32[1], i32 {row // 1024}, i32 {row}"
     one = time_of(LOOP.format(0), arguments, workgroups)
     assert time_of(two, arguments, workgroups).us == pytest.approx(one.us, rel=0.05)
+
+
+def test_an_atomic_reads_its_line_and_writes_it() -> None:
+    workgroups, size = 1 << 14, 1024
+    arguments = f"f32[1], f32[{workgroups * size // 4}]=zeros, i32 1, i32 {size}"
+    store, add = "  global_store_dword v1, v3, s[6:7]\n", "  global_atomic_add_f32 v1, v3, s[6:7]\n"
+    stored, added = (time_of(body, arguments, workgroups) for body in (store, add))
+    assert stored.memory_bytes == pytest.approx(workgroups * size, rel=0.02)
+    assert added.memory_bytes == pytest.approx(2 * workgroups * size, rel=0.02)

@@ -77,7 +77,8 @@ _WITH_IDS = frozenset({"agent", "json", "sarif"})
 @click.option(
     "--fail-on",
     type=click.Choice(get_args(FailOn)),
-    help="Least severity of a new finding that makes the exit status 1.  [error]",
+    help="Least severity of a new finding that makes the exit status 1: error (a kernel that cannot"
+    " launch or is wrong), warning (also 10 % of a launch's time), ...  [error]",
 )
 @format_option(*RENDERERS)
 @output_option

@@ -170,10 +170,17 @@ def _by_code(subject: Subject, sums: Sequence[Instruction]) -> dict[str, Scalar]
             shared = workgroup_independent(subject.function, subject.machine, indices) - loaded
         except Exception:  # a bug in the emulator must not cost the report
             return None
+    repeated = {
+        site
+        for loop in subject.function.loops
+        for block in (subject.function.blocks[number] for number in loop.blocks)
+        for site in range(block.start, block.stop)
+    }
     placed = [
         inst
-        for inst in sums
-        if inst.index not in loaded and not _ADDS_INTEGERS.search(inst.op.name)
+        for inst in sums  # whole numbers outside of loops count who has come by
+        if inst.index not in loaded
+        and (inst.index in repeated or not _ADDS_INTEGERS.search(inst.op.name))
     ]
     scattered = [inst for inst in sums if inst.index in loaded]
     met = [inst for inst in placed if inst.index in shared]

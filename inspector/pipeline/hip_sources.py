@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -26,6 +26,7 @@ from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
 from ..model import KernelReport, Program, Variant
 from . import analysis
+from .analysis_options import TimeOptions
 from .context import Context
 from .inputs import read_text
 from .jobs import CompileOutcome, Job, Request, patterns_of
@@ -33,6 +34,13 @@ from .naming import names_of_function
 
 if TYPE_CHECKING:
     from .emulated_code import CodeLaunch
+
+
+_STATE: Final = (
+    "its launch is not known: --grid, --workgroup and --args, or a comment in the source: // "
+    + MARK
+    + ' {} grid=64 workgroup=256 args="f32[4096], i32 4096"'
+)
 
 
 def options_of(request: Request) -> HipOptions:
@@ -142,7 +150,7 @@ def analysed(code: HipCode, context: Context, options: HipOptions) -> list[Kerne
     if stated.grid is None and (time is None or time.arguments is None):
         launches = stated_launches(file_text(context.path), options.flags, context.path)
     if not launches:
-        return analysis.analyze_program(program, found, text)
+        return _unlaunched(analysis.analyze_program(program, found, text), time)
     missed = [
         f"{MARK} {launch.kernel}: no kernel here has this name"
         for launch in launches
@@ -157,8 +165,19 @@ def analysed(code: HipCode, context: Context, options: HipOptions) -> list[Kerne
         launch = next((launch for launch in launches if launch.is_of(kernel.name)), None)
         others = tuple(f for f in program.functions if f is kernel or not f.is_kernel)
         own = replace(found, patterns=()) if launch is None else _launched(found, launch)
-        reports += analysis.analyze_program(replace(program, functions=others), own, text)
+        made = analysis.analyze_program(replace(program, functions=others), own, text)
+        reports += _unlaunched(made, time) if launch is None else made
     return reports or analysis.analyze_program(program, found, text)  # says which there are
+
+
+def _unlaunched(reports: list[KernelReport], time: TimeOptions | None) -> list[KernelReport]:
+    """Reports without a time that was asked for, with what to state for one."""
+    return [
+        report
+        if time is None or report.time is not None or report.no_time
+        else replace(report, no_time=_STATE.format(report.name.partition("<")[0]))
+        for report in reports
+    ]
 
 
 def _with_empty(program: Program) -> Program:

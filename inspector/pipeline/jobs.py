@@ -37,7 +37,7 @@ from .naming import label_with_arch
 if TYPE_CHECKING:
     from ..compile.pool import Compiler, CompileResult, CompileSettings
 
-_TYPED = "LDS or waves as typed, in place of what Triton states"
+_TYPED = "LDS or waves as typed, where the code needs no more"
 """The note of a report whose figures rest on a launch that the user stated."""
 
 

@@ -48,14 +48,16 @@ def launch_facts(
 
 def _lds(module: TtgirModule | None, context: Context) -> tuple[int | None, LdsOrigin | None, str]:
     """Returns the bytes of LDS besides what the code states, who states them, and a note on it."""
-    metadata = context.metadata or {}
-    if context.overrides.lds_bytes is not None:
-        return context.overrides.lds_bytes, "typed", "--lds"
+    metadata, typed = context.metadata or {}, context.overrides.lds_bytes
+    in_module = module.attributes.get("shared") if module is not None else None
+    known: tuple[int | None, LdsOrigin | None, str] = None, None, ""
     if isinstance(metadata.get("shared"), int):
-        return metadata["shared"], "triton", "Triton's metadata"
-    if module is not None and isinstance(module.attributes.get("shared"), int):
-        return module.attributes["shared"], "triton", "Triton's ttg.shared"
-    return None, None, ""
+        known = metadata["shared"], "triton", "Triton's metadata"
+    elif isinstance(in_module, int):
+        known = in_module, "triton", "Triton's ttg.shared"
+    if typed is None or (known[0] is not None and typed < known[0]):
+        return known  # a launch cannot take away what the code needs
+    return typed, "typed", "--lds"
 
 
 def _workgroup(

@@ -394,7 +394,9 @@ def _clock(mhz: float, device: Device) -> str:
 
 def _resident(report: KernelReport) -> int:
     resident = int_of(report.metrics, RESIDENT)
-    if not resident:
+    if resident == 0:
+        raise KinspectError("it cannot be launched: no workgroup fits on a compute unit")
+    if resident is None:
         raise KinspectError("how many workgroups a compute unit holds is not known", "state --lds")
     return resident
 

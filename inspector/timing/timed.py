@@ -188,7 +188,8 @@ def traced(
             f" {error.message}",
             "loops that wait for other workgroups never end here, others may with other arguments",
         ) from None
-    costs = costs_of(emulator.code.function, machine, rates)
+    function = emulator.code.function
+    costs = costs_of(function, machine, rates)
     whole = [done.workgroups[number] for number in placement.simulated]
     workgroups, part = _affordable(whole, resident)
     scratch, scratch_beyond = scratch_missed(emulator, machine, device, placement, launch)
@@ -197,6 +198,9 @@ def traced(
     grid = math.prod(launch.grid)
     fresh |= missed_in_l2(reads, fresh, grid / len(workgroups) / device.xcds, machine.l2_bytes)
     beyond = scratch_beyond | beyond_l3(reads, fresh, grid / len(workgroups))
+    for site in stored:
+        if function.instructions[site].cls == "atomic":  # which reads the line as well
+            stored[site] *= 2
     # What several stores write of a line goes to memory once.
     sharing = Sharing(fresh, beyond, stored)
     together = placement.resident * placement.active
@@ -205,7 +209,6 @@ def traced(
         (rates.l1_bytes, machine.l2_bytes or 0, device.l3_bytes),
         (placement.resident, together / device.xcds, together),
     )
-    function = emulator.code.function
     returned = None
     if part == 1:
         returned = returns(costs, function, workgroups, done.periods, buffers, caches)

@@ -217,8 +217,8 @@ class CsvTable(Struct):
                 self.path,
                 f"{name}: {self.bad:,} of {rows:,} rows could not be read, the first at line "
                 f"{self.first_bad:,}: {self.reason}",
-                "the profiler was killed while it wrote, or the file was changed; the other rows "
-                "were read",
+                "the profiler was killed while it wrote, wrote impossible times, or the file was"
+                " changed; the other rows were read",
             )
         elif not self.names:
             builder.note(f"{name}: {nothing_in(self.path)}")
