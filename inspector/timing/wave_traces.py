@@ -18,6 +18,8 @@ from ..model import Loop
 _SCRATCH: Final = 1 << 60
 """Where private memory stands among the addresses of lines; each wave has its own."""
 _SCRATCH_STEP: Final = 1 << 24
+_MOST_SPAN: Final = 1 << 25
+"""Lines from the first that is touched to the last, beyond which they are numbered anew: 4 GB."""
 
 
 class Access(Struct, frozen=True):
@@ -286,18 +288,40 @@ def fresh_shares(
     lines = np.concatenate([event.lines for event in touching])
     groups = np.concatenate([np.repeat(e.waves // waves_each, e.counts) for e in touching])
     of_all = np.bincount(sites)
-    fresh = _first_by_site(lines, sites, len(of_all))
-    of_groups = _first_by_site(lines * (int(groups.max()) + 1) + groups, sites, len(of_all))
-    touched = np.flatnonzero(of_all).tolist()
     stores = np.isin(sites, list(storing))
-    stored = _first_by_site(lines[stores], sites[stores], len(of_all))
+    begin, span = int(lines.min()), int(lines.max() - lines.min()) + 1
+    if span > _MOST_SPAN:
+        _, lines = np.unique(lines, return_inverse=True)
+        begin, span = 0, int(lines.max()) + 1
+    first = _FirstTouches(lines - begin, sites, span)
+    every = np.arange(len(sites))
+    fresh, stored = first.of(every), first.of(every[stores])
+    in_order = np.argsort(groups.astype(np.uint16), kind="stable")
+    ends = np.cumsum(np.bincount(groups))
+    of_groups = np.sum([first.of(part) for part in np.split(in_order, ends[:-1])], 0)
+    touched = np.flatnonzero(of_all).tolist()
     return Shares(
         {site: float(fresh[site] / max(1, of_groups[site])) for site in touched},
         {site: float(stored[site] / of_all[site]) for site in touched if site in storing},
     )
 
 
-def _first_by_site(keys: Array, sites: Array, count: int) -> Array:
-    """By instruction, how many keys it is the first to have."""
-    _, first = np.unique(keys, return_index=True)
-    return np.bincount(sites[first], minlength=count)
+class _FirstTouches:
+    """Which accesses are the first to touch a line.
+
+    Args:
+        lines: that are touched, in order, from 0 on.
+        sites: the instruction of each.
+        span: more than the largest line.
+    """
+
+    def __init__(self, lines: Array, sites: Array, span: int) -> None:
+        self._lines, self._sites = lines, sites
+        self._at = np.zeros(span, np.int32)
+
+    def of(self, places: Array) -> Array:
+        """By instruction, how many lines it is the first to touch, of the accesses at places."""
+        lines, order = self._lines[places], np.arange(len(places), dtype=np.int32)
+        self._at[lines[::-1]] = order[::-1]  # of those that are written twice the last stays
+        is_first = self._at[lines] == order
+        return np.bincount(self._sites[places[is_first]], minlength=int(self._sites.max()) + 1)
