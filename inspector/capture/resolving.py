@@ -211,6 +211,8 @@ def _no_such_file(path: Path) -> KinspectError:
         names = [p.name for p in folder.iterdir() if p.suffix in SUFFIXES or p.is_dir()]
         close = [str(folder / name) for name in get_close_matches(path.name, names, n=3)]
     hint = "check the path; what can be named says `kinspect analyze --help`"
+    if re.fullmatch(r"KI\d{3}", str(path)):
+        hint = f"of a rule: `kinspect rules show {path}`"
     return KinspectError(
         f"{path}: no such file",
         f"did you mean {' or '.join(close)}?" if close else hint,

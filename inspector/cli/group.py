@@ -84,7 +84,8 @@ class ShowingGroup(click.Group):
             from difflib import get_close_matches  # not on the way of commands that exist
 
             near = get_close_matches(args[0], self.commands, n=1)
-            meant = near[0] if near else f"show {shlex.quote(args[0])}"
+            # With words behind it the first is a command that is not there: `rules explain KI114`.
+            meant = near[0] if near else f"show {shlex.quote(args[-1])}"
             hint = f"did you mean? `{ctx.command_path} {meant}`"
             raise KinspectError(f"{ctx.command_path} has no command {args[0]!r}", hint)
         return super().resolve_command(ctx, args)

@@ -64,7 +64,8 @@ def in_short(kernel: KernelReport) -> str:
         return words.resident
     launched = number_of(m, "grid.waves_per_eu")
     if launched is not None and launched < resident:
-        return f"{launched:.2g} per SIMD on average, the launch has no more; {waves_text(kernel)} would fit"
+        given = f"{launched:.2g} per SIMD on average, the launch has no more"
+        return f"{given}; {waves_text(kernel)} would fit"
     line = f"{waves_text(kernel)} per SIMD"
     if isinstance(limiter, str) and limiter != "waves":
         line += f", limited by {_RESOURCES.get(limiter, limiter)}"
