@@ -137,3 +137,22 @@ def test_an_atomic_reads_its_line_and_writes_it() -> None:
     stored, added = (time_of(body, arguments, workgroups) for body in (store, add))
     assert stored.memory_bytes == pytest.approx(workgroups * size, rel=0.02)
     assert added.memory_bytes == pytest.approx(2 * workgroups * size, rel=0.02)
+
+
+@pytest.mark.parametrize("who", ["last", "first"])
+def test_a_loop_of_the_last_workgroup_alone_is_timed_by_itself(who: str) -> None:
+    workgroups = 1 << 14
+    number = workgroups - 1 if who == "last" else 0
+    guard = f"  s_cmp_lg_u32 s2, {number}\n  s_cbranch_scc1 .Lout\n"
+    arguments = f"f32[{1 << 22}]=zeros, f32[1], i32 4096, i32 0"
+    body = guard + LOOP.format(0) + ".Lout:\n"
+    timing = timing_of(
+        *launched(HEAD + body + TAIL, arguments, (workgroups, 1, 1), 256), resident=8
+    )
+    if who == "first":  # nobody looks at it
+        assert timing.last is None
+        return
+    one = time_of(LOOP.format(0), arguments, 1)
+    assert timing.last is not None
+    assert timed(timing.last).us == pytest.approx(one.us, rel=0.02)
+    assert timed(timing).us < 0.1 * one.us

@@ -233,7 +233,7 @@ def _launch_time(
     if warm is not None and warm <= 0.97 * now.us:
         time = replace(time, warm_us=round(warm, 3))
     price = LaunchPrice(timing, now) if options.prices else None
-    notes = (*_on_outside(timing), *_on_uneven(timing))
+    notes = (*_on_outside(timing), *_on_uneven(timing), *_on_last(timing, now))
     return _Found(time, loop_times(timing, found, now), "", price, notes)
 
 
@@ -260,6 +260,19 @@ def _on_outside(timing: Timing) -> tuple[str, ...]:
     )
 
 
+def _on_last(timing: Timing, now: LaunchTime) -> tuple[str, ...]:
+    """The note on a grid's last workgroup, which does what no simulated one does."""
+    if timing.last is None:
+        return ()
+    us = timed(timing.last).us - timing.rates.launch_us
+    if us < _MATTERS * now.us:
+        return ()
+    return (
+        f"the last workgroup takes {max(1.0, us):,.0f} µs by itself, in loops that others do not run: that is"
+        " not in the time",
+    )
+
+
 def _on_uneven(timing: Timing) -> tuple[str, ...]:
     """The note on a launch of which one workgroup may last longer than all that was simulated."""
     loop = timing.uneven
@@ -273,6 +286,10 @@ def _on_uneven(timing: Timing) -> tuple[str, ...]:
         f" at most {loop.median + 1:,}; the launch lasts as long as the longest, and the time rests"
         f" on {len(timing.workgroups):,} of {timing.workgroups_in_grid:,} workgroups",
     )
+
+
+_MATTERS: Final = 0.1
+"""Share of the launch's time from which on what one workgroup does besides is told."""
 
 
 class LaunchPrice:

@@ -66,6 +66,7 @@ class Timing(Struct, frozen=True):
         uneven: a loop that some waves run far longer than most.
         decided_at: as of `Trace`.
         queued: by instruction, the atomics of the whole grid that go to the line which gets most.
+        last: the last workgroup by itself, where it runs a loop that no simulated one runs.
         resident_with: workgroups that a compute unit holds at a time where each wave keeps so many
             VGPRs more and all tiles of the loops have their own LDS; None where that is not known.
         periods: id of a loop -> iterations in which its lanes come to other lines, as of `Trace`.
@@ -86,6 +87,7 @@ class Timing(Struct, frozen=True):
     uneven: UnevenLoop | None = None
     decided_at: frozenset[int] | None = frozenset()
     queued: Mapping[int, float] = {}
+    last: Timing | None = None
     resident_with: Callable[[int], int] | None = None
     periods: Mapping[str, int] = {}
 
@@ -216,7 +218,7 @@ def traced(
         workgroups = returned.workgroups
         from_l2, from_l3 = returned.mixed(reads, fresh, beyond)
         sharing = Sharing(fresh | from_l2, beyond | from_l3, stored)
-    return Timing(
+    timing = Timing(
         machine,
         rates,
         device,
@@ -233,6 +235,36 @@ def traced(
         done.decided_at,
         queued_atomics(whole, done.hot_line, done.periods, function, math.prod(launch.grid)),
         periods=done.periods,
+    )
+    return replace(timing, last=_last_workgroup(timing, emulator, sample, buffers, line))
+
+
+def _last_workgroup(
+    timing: Timing, emulator: Emulator, sample: Launch, buffers: list[Buffer], line: int
+) -> Timing | None:
+    """A grid's last workgroup by itself, if it runs loops that the simulated ones do not."""
+    function, last = timing.function, math.prod(sample.grid) - 1
+    headers = {function.blocks[loop.header].start for loop in function.loops}
+    reached = {site for waves in timing.workgroups for wave in waves for site in wave.stream}
+    if headers <= reached or last in (sample.workgroups or ()):
+        return None
+    try:
+        done = trace(
+            emulator, replace(sample, workgroups=(last,)), buffers, line, timing.machine.arch
+        )
+    except KinspectError:
+        return None
+    waves = done.workgroups[last]
+    if not (headers - reached) & {site for wave in waves for site in wave.stream}:
+        return None
+    return replace(
+        timing,
+        workgroups=[waves],
+        workgroups_in_grid=1,
+        placement=replace(timing.placement, busiest=1, resident=1, active=1),
+        sharing=Sharing(done.shares.fresh, {}, done.shares.stored),
+        periods=done.periods,
+        part=1.0,
     )
 
 
