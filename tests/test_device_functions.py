@@ -97,6 +97,21 @@ def test_kernels_that_another_file_of_the_folder_launches_are_no_error(
     assert (run.returncode, run.stderr) == (0, "")
 
 
+def test_copies_of_a_package_are_launched_by_their_own_files(
+    tool_in_process: Tool, tmp_path: Path
+) -> None:
+    for folder in (tmp_path, tmp_path / "copy", tmp_path / "other"):
+        folder.mkdir(exist_ok=True)
+        (folder / "library.py").write_text(LIBRARY)
+        (folder / "bench_all.py").write_text(LAUNCH)
+    run = tool_in_process("lint", ".", "--rules", "strict")
+    for folder in ("", "copy/", "other/"):
+        note = f"{folder}library.py: its kernels are launched by {folder}bench_all.py"
+        assert note in run.stdout
+    assert "in 3 kernels" in run.stdout
+    assert (run.returncode, run.stderr) == (0, "")
+
+
 def test_a_file_that_fails_hides_no_finding_of_others(
     tool_in_process: Tool, tmp_path: Path
 ) -> None:

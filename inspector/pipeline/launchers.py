@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -46,18 +46,37 @@ def library_of(index: int, target: Target, end: CaptureEnd) -> Library | None:
     return Library(index, target, end, tuple(launchers)) if launchers else None
 
 
-def next_launcher(libraries: Iterable[Library], tried: Collection[Path]) -> Target | None:
-    """The file that launches most of some libraries, a script before a test; None without one."""
+def next_launcher(
+    libraries: Iterable[Library], tried: Collection[Path], every: Sequence[Library]
+) -> Target | None:
+    """The file that launches most of some libraries, a script before a test; None without one.
+
+    Args:
+        libraries: those that nothing has launched yet.
+        tried: files that were run.
+        every: all libraries: of copies of a package each has its own launchers.
+    """
     counts: dict[Path, int] = {}
     targets: dict[Path, Target] = {}
     for library in libraries:
-        if sum(launcher.path in tried for launcher in library.launchers) < _MOST_TRIED:
-            for launcher in library.launchers:
+        launchers = [one for one in library.launchers if _is_of(one.path, library, every)]
+        if sum(launcher.path in tried for launcher in launchers) < _MOST_TRIED:
+            for launcher in launchers:
                 if launcher.path not in tried:
                     counts[launcher.path] = counts.get(launcher.path, 0) + 1
                     targets[launcher.path] = launcher
     best = min(counts, key=lambda path: (_is_test(path), -counts[path]), default=None)
     return targets[best] if best is not None else None
+
+
+def _is_of(launcher: Path, library: Library, every: Sequence[Library]) -> bool:
+    """Whether no copy of a library's file is nearer to a launcher."""
+
+    def shared(one: Library) -> int:
+        return len(Path(os.path.commonpath((os.path.realpath(launcher), one.file))).parts)
+
+    copies = (other for other in every if Path(other.file).name == Path(library.file).name)
+    return all(shared(other) <= shared(library) for other in copies)
 
 
 def _is_test(path: Path) -> bool:

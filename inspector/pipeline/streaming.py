@@ -117,7 +117,7 @@ class Compiles:
 
     def _events_of_libraries(self, tried: set[Path]) -> Iterator[Event]:
         """Runs files that launch the kernels of a folder's files that launched nothing."""
-        while launcher := next_launcher(self._unlaunched(), tried):
+        while launcher := next_launcher(self._unlaunched(), tried, self._libraries):
             tried.add(launcher.path)
             yield from self._events_of_target(_LAUNCHERS + len(tried), launcher)
         unlaunched = self._unlaunched()

@@ -268,8 +268,8 @@ def _on_last(timing: Timing, now: LaunchTime) -> tuple[str, ...]:
     if us < _MATTERS * now.us:
         return ()
     return (
-        f"the last workgroup takes {max(1.0, us):,.0f} µs by itself, in loops that others do not run: that is"
-        " not in the time",
+        f"the last workgroup takes {max(1.0, us):,.0f} µs by itself, in loops that others do not"
+        " run: that is not in the time",
     )
 
 
