@@ -36,7 +36,7 @@ SPECS = (
         "The operands' type that takes most of the matrix unit's cycles (`element`), its `percent` "
         "of these cycles, its `rate` in multiply-accumulates a cycle of one SIMD, `at` the line of "
         "the dot that takes most; of float32 also how often that rate others have: `times` 16-bit "
-        "floats, `xf32` float32 rounded to 19 bits, where the target multiplies these, `split` "
+        "floats (also of xf32 of values stored in 16 bits), `xf32` float32 rounded to 19 bits, where the target multiplies these, `split` "
         "three products of bfloat16 in place of one, where that is faster; `stored` the 16-bit "
         "type of all operands before the source widened them",
     ),
@@ -93,15 +93,17 @@ def _of_dominant_type(
     stored = _stored(subject, use.places)
     halves = max(best.get(half, 0.0) for half in _HALVES)
     is_single = element == _SINGLE
+    # Whoever asks for xf32 may need it, but not of values that are stored in 16 bits.
+    is_slow = is_single or (element == _XF32 and stored is not None)
     split = halves / _PRODUCTS_OF_BF16X3 / rate
     return {
         "element": named(element),
         "percent": round(100 * use.cycles / sum(other.cycles for other in uses.values()), 1),
         "rate": round(rate, 1),
-        "times": round(halves / rate, 2) if is_single else None,
+        "times": round(halves / rate, 2) if is_slow else None,
         "xf32": round(best[_XF32] / rate, 2) if is_single and _XF32 in best else None,
         "split": round(split, 2) if is_single and split >= _WORTH_IT else None,
-        "stored": named(stored) if stored is not None and is_single else None,
+        "stored": named(stored) if stored is not None and is_slow else None,
         "at": LineName.of(dots[max(use.places, key=lambda place: use.places[place])]),
     }
 
