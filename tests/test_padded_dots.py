@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
+import kinspect
 import pytest
 from kinspect.inspector.machines import load
 from kinspect.inspector.metrics.matrix_rates import best_rates
@@ -110,3 +114,35 @@ def test_rates_are_those_of_data_sheets(arch: str, rates: dict[str, float]) -> N
     """Multiply-accumulates a cycle of one SIMD."""
     best = best_rates(load(arch))
     assert {element: best.get(element) for element in rates} == rates
+
+
+SCRIPT = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def product(a, b, c, K, B: tl.constexpr):
+    m, k = tl.arange(0, B), tl.arange(0, 32)
+    acc = tl.zeros((B, B), tl.float32)
+    for i in range(0, K, 32):
+        x = tl.load(a + m[:, None] * K + i + k[None, :]).to(tl.float32)
+        y = tl.load(b + (i + k)[:, None] * K + m[None, :]).to(tl.float32)
+        acc += tl.dot(x, y)
+    tl.store(c + m[:, None] * B + m[None, :], acc)
+
+a = torch.empty(1024, 1024, device="cuda", dtype=torch.KIND)
+product[(1,)](a, a, torch.empty(64, 64, device="cuda"), 1024, 64)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "times", "stored"), [("bfloat16", 2, "bfloat16"), ("float32", None, None)]
+)
+def test_products_in_xf32_are_slow_where_operands_are_stored_in_16_bits(
+    kind: str, times: float | None, stored: str | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "product.py"
+    path.write_text(SCRIPT.replace("KIND", kind))
+    kernel = kinspect.analyze(path, arch="gfx942").kernel
+    value = kernel.report.loops[0].metrics["matrix.rate"].value
+    assert isinstance(value, Mapping)
+    assert (value["element"], value["times"], value["stored"]) == ("xf32", times, stored)
