@@ -198,7 +198,7 @@ def test_the_formats_of_the_command_line(analysis: kinspect.Analysis, tmp_path: 
     document = analysis.to_dict()
     assert json.loads(json.dumps(document))["kernels"][0]["name"] == "add"
     assert document["kernels"][0] == analysis.kernel.to_dict()
-    assert "8 of 8 per SIMD" in str(analysis)
+    assert "8 of 8 would fit" in str(analysis)
     assert "<html" in analysis.to_html()
     assert analysis.kernel._repr_html_().startswith("<iframe srcdoc=")
     linted = kinspect.lint(analysis)

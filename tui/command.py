@@ -57,7 +57,7 @@ def tui(
 
     TARGET: as for `kinspect analyze`; the first may be a profiler's run (a folder of `kinspect
     profile`, or what `kinspect profile import` reads).  Without one the history is shown.  F1 on
-    every page lists its keys.  Your own keys and colours stand in tui.toml; see
+    every page lists its keys.  tui.toml holds your own keys and colours; see
     docs/guides/terminal.md.
     """
     _check(target.targets, target.archs)
