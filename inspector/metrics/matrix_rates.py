@@ -37,8 +37,9 @@ SPECS = (
         "of these cycles, its `rate` in multiply-accumulates a cycle of one SIMD, `at` the line of "
         "the dot that takes most; of float32 also how often that rate others have: `times` 16-bit "
         "floats (also of xf32 of values stored in 16 bits), `xf32` float32 rounded to 19 bits, "
-        "where the target multiplies these, `split` three products of bfloat16 in place of one, where that is faster; `stored` the 16-bit "
-        "type of all operands before the source widened them",
+        "where the target multiplies these, `split` three products of bfloat16 in place of one, "
+        "where that is faster; `stored` the 16-bit type of all operands before the source widened "
+        "them",
     ),
 )
 
