@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from ..model import TimeChange
@@ -11,6 +12,18 @@ EQUAL: Final = 0.1
 SPREAD: Final = 1.28
 """Three quarters of the measured ratios of two configurations of one kernel lie within this factor
 of the predicted one: 1,485 pairs of the gated delta rule, benchmarks/TIMING.md."""
+
+OTHER_WORK: Final = 1.4
+"""Ratio of bytes moved from which on two launches of a HIP source do other work."""
+
+
+def is_other_work(moved: Iterable[float | None], ratio: float = OTHER_WORK) -> bool:
+    """Whether launches differ in their work, by the bytes of memory that they move.
+
+    An amount that is not known says nothing; an amount of 0 differs from any other.
+    """
+    known = [amount for amount in moved if amount is not None]
+    return any(known) and max(known) >= ratio * min(known)
 
 
 def is_faster(us: float, other_us: float) -> bool:

@@ -135,8 +135,7 @@ class LaunchTime(Struct, frozen=True):
         cu: the simulation of the workgroups that were executed.
         cycles_of: by loop, what an iteration takes, as of `Extrapolated`.
         memory_bytes: that go to the device memory and come from it.
-        queue: share of the time in which atomics on one line follow one another.
-        queue_added: share of the time that they take beyond all else.
+        queue_added: share of the time that atomics on one line take beyond all else.
     """
 
     us: float
@@ -146,7 +145,6 @@ class LaunchTime(Struct, frozen=True):
     cu: CuTime
     cycles_of: Mapping[str, float]
     memory_bytes: float
-    queue: float = 0.0
     queue_added: float = 0.0
 
 
@@ -177,7 +175,8 @@ def traced(
     assert rates is not None, "whoever asks for a time has looked"
     waves = waves_of(launch.threads, emulator.target)
     most_waves = min(MOST_WAVES, MOST_EXECUTED // max(1, len(emulator.code.function.instructions)))
-    placement = place(device, math.prod(launch.grid), resident, waves, most_waves)
+    grid = math.prod(launch.grid)
+    placement = place(device, grid, resident, waves, most_waves)
     sample = replace(
         launch, workgroups=placement.executed, checks=False, blocks=BLOCKS, seconds=seconds
     )
@@ -197,7 +196,6 @@ def traced(
     scratch, scratch_beyond = scratch_missed(emulator, machine, device, placement, launch)
     fresh, stored = done.shares.fresh | scratch, done.shares.stored | scratch
     reads = reads_of(costs, fresh, whole[: len(workgroups)], done.periods, buffers, line)
-    grid = math.prod(launch.grid)
     fresh |= missed_in_l2(reads, fresh, grid / len(workgroups) / device.xcds, machine.l2_bytes)
     beyond = scratch_beyond | beyond_l3(reads, fresh, grid / len(workgroups))
     for site in stored:
@@ -227,13 +225,13 @@ def traced(
         sharing,
         function,
         workgroups,
-        math.prod(launch.grid),
+        grid,
         sum(buffer.size for buffer in buffers),
         part,
         done.outside,
         done.uneven,
         done.decided_at,
-        queued_atomics(whole, done.hot_line, done.periods, function, math.prod(launch.grid)),
+        queued_atomics(whole, done.hot_line, done.periods, function, grid),
         periods=done.periods,
     )
     return replace(timing, last=_last_workgroup(timing, emulator, sample, buffers, line))
@@ -328,8 +326,8 @@ def timed(timing: Timing) -> LaunchTime:
     cycles = max(cycles, max(busy) / len(timing.workgroups) * placement.busiest)
     sites = timing.costs.sites  # of what is left out the kind is another
     requests = sum(n for site, n in timing.queued.items() if sites[site].kind in (LOAD, STORE))
-    queue, rest = requests * (rates.line_request or 0.0), cycles
-    cycles = max(cycles, queue)
+    rest = cycles
+    cycles = max(cycles, requests * (rates.line_request or 0.0))
     of_all = placement.busiest / len(timing.workgroups) / cycles if cycles else 0.0
     units = {name: taken * of_all for name, taken in zip(UNITS, busy, strict=True)}
     mhz = device.mhz
@@ -338,9 +336,8 @@ def timed(timing: Timing) -> LaunchTime:
     of_busiest = units["memory"] * cycles * shares.memory
     memory_bytes = of_busiest * timing.workgroups_in_grid / max(1, placement.busiest)
     us = cycles / mhz + rates.launch_us
-    share = queue / cycles if cycles else 0.0
     added = 1 - rest / cycles if cycles else 0.0
-    return LaunchTime(us, cycles, mhz, units, cu, cycles_of, memory_bytes, share, added)
+    return LaunchTime(us, cycles, mhz, units, cu, cycles_of, memory_bytes, added)
 
 
 def _clock_share(rates: Rates, matrix: float) -> float:

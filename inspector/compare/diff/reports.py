@@ -15,7 +15,7 @@ from ...base.errors import KinspectError
 from ...metrics.times import US as TIME_US
 from ...model import ErrorRecord, Function, KernelReport, KernelTime, Metric, Report, TimeChange
 from ..stages import Comparison, Side, compare
-from ..times import time_change
+from ..times import is_other_work, time_change
 from . import isa
 from .loop_verdicts import has_scratch, missing_loop, of_pair, region_changes, whole_kernel
 from .loops import pair_loops
@@ -364,7 +364,7 @@ def _other_work(left: KernelReport, right: KernelReport) -> list[str]:
     if left.variant is not None or left.time is None or right.time is None:
         return []
     before, after = left.time.memory_bytes, right.time.memory_bytes
-    if not before or not after or max(before, after) < _OTHER_WORK * min(before, after):
+    if not before or not after or not is_other_work((before, after), _OTHER_WORK):
         return []
     return [
         f"it moves {after / 1e6:,.4g} MB of memory, {before / 1e6:,.4g} before: the same work? Both"

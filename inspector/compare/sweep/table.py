@@ -12,12 +12,10 @@ from msgspec.structs import replace
 from ...base.errors import KinspectError
 from ...capture.sweep_axes import Axis
 from ...model import ErrorRecord, Variant
+from ..times import is_other_work
 from .figures import COLUMNS
 from .pareto import front, objectives_of, unknown
 from .results import PointCounts, PointResult, Sweep, SweepPoint, SweepTable, TableLine
-
-_OTHER_WORK = 1.4
-"""Ratio of bytes moved from which on two points of a HIP source do other work."""
 
 
 def tables_of(rows: Iterable[PointResult], axes: Sequence[Axis]) -> tuple[SweepTable, ...]:
@@ -243,14 +241,13 @@ def grid_stays(table: SweepTable) -> bool:
     sources macros may be anything: other work is what moves other amounts of memory.
     """
     timed = [
-        (line.row.point.variant, line.row.figures.memory_bytes or 0.0)
+        (line.row.point.variant, line.row.figures.memory_bytes)
         for line in table.lines
         if line.row.figures is not None and line.row.figures.time_us is not None
     ]
     variants = [variant for variant, _ in timed]
     if any(variant.stage == "hip" for variant in variants):
-        moved = [amount for _, amount in timed]
-        return max(moved) >= _OTHER_WORK * min(moved)
+        return is_other_work(moved for _, moved in timed)
     constants = {tuple(variant.constexprs.items()) for variant in variants}
     return len(constants) > 1 and len({variant.grid for variant in variants}) == 1
 

@@ -12,7 +12,7 @@ from ...lint.rule import Pack
 from ...machines.loader import load
 from ...model import Change, KernelReport, TimeChange, Trial
 from ..sweep.figures import Figures, figures_of
-from ..times import is_faster, time_change
+from ..times import is_faster, is_other_work, time_change
 from .candidates import values_of
 from .change_key import key_of
 from .combining import Tried, best_two, differences, merit, pairs_across
@@ -23,9 +23,6 @@ from .source_changes import RANGE_STAGES
 WAVES = "num_warps"
 FURTHEST = 4
 """Times as many waves as before, or as few, beyond which no further step is tried."""
-
-_OTHER_WORK = 1.4
-"""Ratio of bytes moved from which on two launches do other work."""
 
 
 class KernelTrialsProgress:
@@ -168,7 +165,7 @@ class KernelTrialsProgress:
         if figures is None or not (sets_macro and figures.memory_bytes and own):
             return
         moved = figures.memory_bytes
-        if max(moved, own) >= _OTHER_WORK * min(moved, own):
+        if is_other_work((moved, own)):
             self._outcomes[number] = replace(outcome, figures=replace(figures, time_us=None))
             self.does_other_work(
                 number,
