@@ -38,10 +38,7 @@ _LANES_OF_A_PHASE: Final = {4: 32, 8: 16, 16: 8}
 class Phases(Struct, frozen=True):
     """How an access is served.
 
-    Args:
-        groups: lanes of each phase.
-        banks: number of banks, of 4 bytes each.
-        origin: `derived` where the phases were measured on the target.
+    `origin`: `derived` where the phases were measured on the target.
     """
 
     groups: tuple[tuple[int, ...], ...]
@@ -63,14 +60,7 @@ def _both_halves(groups: tuple[tuple[int, ...], ...], lanes: int) -> tuple[tuple
 
 @functools.lru_cache(maxsize=256)
 def phases_of(arch: str, size: int, lanes: int, *, writes: bool) -> Phases:
-    """The phases of a read or write of `size` bytes a lane.
-
-    Args:
-        arch: gfx name.
-        size: bytes of each lane: 1 to 16.
-        lanes: wave size.
-        writes: whether it is a write.
-    """
+    """The phases of a read or write of `size` bytes a lane."""
     width = 4 if size <= 4 else 8 if size <= 8 else 16
     contiguous = _contiguous(lanes, _LANES_OF_A_PHASE[width])
     wide_read = width == 16 and not writes
@@ -99,14 +89,9 @@ def data_cycles(
 ) -> tuple[Array, Array]:
     """Cycles of the LDS for accesses of several waves.
 
-    Args:
-        phases: of the access.
-        addresses: in bytes, int64 [wave, lane].
-        size: bytes of each lane.
-        active: which lanes take part, bool [wave, lane]; None for all.
-
-    Returns:
-        Cycles, and cycles with the same dwords spread evenly over the banks; int64 [wave] each.
+    `addresses`: in bytes, int64 [wave, lane]. `active`: which lanes take part, bool [wave, lane];
+    None for all. Returns cycles, and cycles with the same dwords spread evenly over the banks;
+    int64 [wave] each.
     """
     first = addresses // DWORD
     # A step of all lanes turns the banks: nothing else changes.
@@ -154,11 +139,7 @@ def _lanes_of(groups: tuple[tuple[int, ...], ...]) -> Array:
 def conflict_cycles(phases: Phases, addresses: Array, active: Array, size: int) -> int:
     """Cycles that bank conflicts add to one wave's instruction.
 
-    Args:
-        phases: of the access.
-        addresses: of each lane, in bytes, int64 [lane].
-        active: which lanes take part, bool [lane].
-        size: bytes of each.
+    `addresses`: of each lane, in bytes, int64 [lane]. `active`: which lanes take part, bool [lane].
     """
     cycles, ideal = data_cycles(phases, addresses[None], size, active[None])
     return int(cycles[0] - ideal[0])

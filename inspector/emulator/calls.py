@@ -21,12 +21,7 @@ from .waves import Array, Waves
 def joined(kernel: Function, functions: Sequence[Function]) -> tuple[Function, dict[str, int]]:
     """A kernel with all that it calls, as one function that begins with the kernel.
 
-    Args:
-        kernel: the kernel.
-        functions: its program's.
-
-    Returns:
-        The code, and the index of each called function's first instruction by its name.
+    Returns the code, and the index of each called function's first instruction by its name.
     """
     by_name = {function.symbol or function.name: function for function in functions}
     starts: dict[str, int] = {}
@@ -81,13 +76,8 @@ def called_blocks(
 
     A call also writes its return address, the index of the instruction behind it.
 
-    Args:
-        parts: the instruction.
-        site: its index.
-        block_of: index of a block's first instruction -> the block's number.
-
-    Returns:
-        None for other instructions.
+    `block_of`: index of a block's first instruction -> the block's number. Returns None for other
+    instructions.
     """
     if parts.name not in ("s_swappc_b64", "s_setpc_b64"):
         return None

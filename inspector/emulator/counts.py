@@ -30,7 +30,6 @@ class AccessCount(Struct):
 
     Args:
         space: `global` or `lds`.
-        size: bytes of each lane.
         waves: how often a wave executed it.
         lanes: active lanes, in all.
         lines: cache lines that these touched, summed over executions (global memory).
@@ -63,12 +62,7 @@ class AccessCount(Struct):
 class _Pattern(Struct, frozen=True):
     """The figures of one wave's pattern of addresses.
 
-    Args:
-        number: the pattern's.
-        lines: cache lines touched.
-        least_lines: cache lines that would do.
-        conflicts: cycles of bank conflicts.
-        spans: bytes from the start of the first lane's line; None for LDS.
+    `spans`: bytes from the start of the first lane's line; None for LDS.
     """
 
     number: int
@@ -79,12 +73,7 @@ class _Pattern(Struct, frozen=True):
 
 
 class _Patterns:
-    """Patterns of addresses, each worked out once.
-
-    Args:
-        arch: gfx name, whose LDS is meant.
-        line: bytes of a cache line.
-    """
+    """Patterns of addresses, each worked out once."""
 
     def __init__(self, arch: str, line: int) -> None:
         self._arch = arch
@@ -123,7 +112,6 @@ class _FullAccess(Struct, frozen=True):
     Args:
         workgroups: the waves' workgroups, the very array of `Waves`.
         where: addresses, int64 [wave, lane].
-        size: bytes of each lane.
         patterns: patterns of the rows that stand for all.
         starts: where each repetition of each of these began, int64 [repetition, row].
     """
@@ -146,12 +134,7 @@ class _FullAccess(Struct, frozen=True):
 
 
 class AccessCounter:
-    """The accesses of a launch.
-
-    Args:
-        arch: gfx name.
-        line: bytes of a cache line of the vector cache.
-    """
+    """The accesses of a launch."""
 
     def __init__(self, arch: str, line: int) -> None:
         self._line = line
@@ -173,14 +156,8 @@ class AccessCounter:
     ) -> None:
         """An instruction's access by all lanes of waves.
 
-        Args:
-            site: index of the instruction.
-            space: `global` or `lds`.
-            waves: those that execute it.
-            where: addresses, int64 [wave, lane].
-            usable: which lanes take part; None for all.
-            size: bytes of each lane.
-            writes: whether it writes LDS, whose phases are others then.
+        `space`: `global` or `lds`. `where`: addresses, int64 [wave, lane]. `usable`: which lanes
+        take part; None for all. `writes`: whether it writes LDS, whose phases are others then.
         """
         key = site, space
         count = self.accesses.setdefault(key, AccessCount(space, size))
@@ -240,9 +217,7 @@ class AccessCounter:
     ) -> None:
         """Adds the counts of another process.
 
-        Args:
-            accesses: its `accesses`.
-            spans: its `touched.folded()`.
+        `spans`: its `touched.folded()`.
         """
         for (site, space), more in accesses.items():
             self.accesses.setdefault((site, space), AccessCount(space, more.size)).add(more)

@@ -18,9 +18,8 @@ Change = Callable[[Waves, Array], Array]
 class _LaneOrigins:
     """Where each lane reads.
 
-    Args:
-        origin: the lane that it reads, int64 [lane].
-        valid: whether such a lane exists, bool [lane].
+    `origin`: the lane that it reads, int64 [lane]. `valid`: whether such a lane exists, bool
+    [lane].
     """
 
     def __init__(self, origin: Array, valid: Array) -> None:
@@ -163,11 +162,7 @@ def source_change(
 ) -> Change | None:
     """Returns the change that SDWA or DPP make to a source's bits before they are used; None: none.
 
-    Args:
-        decoded: the instruction.
-        operand: the source.
-        index: 0 for the first source; DPP changes that one alone, SDWA the first two.
-        target: the GPU.
+    `index`: 0 for the first source; DPP changes that one alone, SDWA the first two.
     """
     if decoded.encoding == "sdwa":
         return byte_select(decoded, operand, f"src{index}_sel") if index < 2 else None

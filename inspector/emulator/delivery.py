@@ -15,12 +15,8 @@ def deliver(
 ) -> None:
     """Hands the result of a vector load to the registers `target`.
 
-    Args:
-        waves: the waves that issued it; lanes that are active now get it.
-        context: names the counters.
-        target: the destination.
-        rows: uint32 [register, wave, lane].
-        half: 0 or 1 where only one half of the one register is written (d16).
+    `waves`: the waves that issued it; lanes that are active now get it. `rows`: uint32 [register,
+    wave, lane]. `half`: 0 or 1 where only one half of the one register is written (d16).
     """
     count = len(rows)
     arrays = tuple(rows) if waves.full else (*rows, waves.bits)
@@ -59,12 +55,8 @@ def issue(
 ) -> None:
     """An operation that writes no register.
 
-    Args:
-        waves: who issues it.
-        context: names the counters.
-        complete: carries it out once a wait lets it (a load into LDS).
-        arrays: for `complete`; of a write of LDS its places and lanes, in turns.
-        lds_bytes: bytes of each lane of a write of LDS.
+    `complete`: carries it out once a wait lets it (a load into LDS). `arrays`: for `complete`; of a
+    write of LDS its places and lanes, in turns. `lds_bytes`: bytes of each lane of a write of LDS.
     """
     entry = OutstandingOperation(0, complete, arrays, context.in_order, context.index, lds_bytes)
     _add(waves, context, entry)

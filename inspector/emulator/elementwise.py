@@ -42,11 +42,8 @@ def elementwise(
 ) -> Builder:
     """Returns a builder for an operation that works on each lane by itself.
 
-    Args:
-        result: kind of the destination.
-        kinds: kinds of the sources, separated by blanks.
-        compute: from the sources' arrays to the result's.
-        reads_result: the destination is the last source as well (v_fmac).
+    `kinds`: kinds of the sources, separated by blanks. `reads_result`: the destination is the last
+    source as well (v_fmac).
     """
     names = kinds.split()
 
@@ -72,13 +69,9 @@ def define(
 ) -> None:
     """Registers an elementwise operation.
 
-    Args:
-        names: its mnemonics, separated by blanks.
-        result: kind of the destination.
-        kinds: kinds of the sources, separated by blanks.
-        compute: from the sources' arrays to the result's.
-        accumulates: the destination is the last source as well.
-        saturates: with clamp an integer result is limited to its range.
+    `names`: its mnemonics, separated by blanks. `kinds`: kinds of the sources, separated by blanks.
+    `compute`: from the sources' arrays to the result's. `accumulates`: the destination is the last
+    source as well. `saturates`: with clamp an integer result is limited to its range.
     """
     plain = elementwise(result, kinds, compute, reads_result=accumulates)
     if not saturates:

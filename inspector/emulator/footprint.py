@@ -44,11 +44,8 @@ class TouchedBytes:
     def add(self, site: int, pattern: int, spans: Spans, places: Array) -> None:
         """Spans that lie at each of some places.
 
-        Args:
-            site: index of the instruction.
-            pattern: a number for the spans: the same one always has the same.
-            spans: in bytes from a place.
-            places: addresses, int64 [place].
+        `pattern`: a number for the spans: the same one always has the same. `spans`: in bytes from
+        a place. `places`: addresses, int64 [place].
         """
         key = site, pattern
         self._spans[key] = spans
@@ -70,12 +67,7 @@ class TouchedBytes:
         return self._folded
 
     def take(self, reads: Callable[[int], bool], writes: Callable[[int], bool]) -> Footprint:
-        """Returns the bytes touched since the last call, and forgets them.
-
-        Args:
-            reads: whether an instruction, by its index, reads memory.
-            writes: whether it writes.
-        """
+        """Returns the bytes touched since the last call, and forgets them."""
         self._fold()
         read, written = (
             united(part for site, parts in self._folded.items() if does(site) for part in parts)
@@ -113,9 +105,7 @@ def distinct_of(addresses: Array) -> Array:
 def spans_at(distinct: Array, size: int) -> Spans:
     """The spans of `size` bytes at each of some addresses.
 
-    Args:
-        distinct: ascending, each once.
-        size: in bytes.
+    `distinct`: ascending, each once.
     """
     if not len(distinct):
         return distinct, distinct
@@ -129,10 +119,7 @@ def spans_at(distinct: Array, size: int) -> Spans:
 def spans_of_rows(addresses: Array, active: Array, size: int) -> tuple[Spans, Array]:
     """The spans of every wave, those of each in ascending order, and the wave of each span.
 
-    Args:
-        addresses: int64 [wave, lane].
-        active: which lanes take part, bool [wave, lane].
-        size: bytes of each lane.
+    `addresses`: int64 [wave, lane]. `active`: which lanes take part, bool [wave, lane].
     """
     order = np.sort(np.where(active, addresses, _LAST), 1)
     inside = order != _LAST
@@ -167,11 +154,7 @@ def size_of(spans: Spans) -> int:
 def lines_of_rows(spans: Spans, row_of: Array, rows: int, line: int) -> tuple[int, int]:
     """`lines_touched`, summed over waves.
 
-    Args:
-        spans: spans of all waves, those of each in ascending order.
-        row_of: the wave of each span.
-        rows: how many waves.
-        line: bytes of a line.
+    `spans`: spans of all waves, those of each in ascending order. `row_of`: the wave of each span.
     """
     starts, ends = spans
     first, last = starts // line, (ends - 1) // line
@@ -184,9 +167,7 @@ def lines_of_rows(spans: Spans, row_of: Array, rows: int, line: int) -> tuple[in
 def lines_touched(spans: Spans, line: int) -> tuple[int, int]:
     """Cache lines that lanes touch, and the least that as many bytes need.
 
-    Args:
-        spans: bytes that active lanes touch, disjoint and ascending.
-        line: bytes of a line.
+    `spans`: bytes that active lanes touch, disjoint and ascending.
     """
     starts, ends = spans
     if not len(starts):

@@ -23,13 +23,7 @@ class Launch(Struct, frozen=True):
     """A kernel's arguments, its workgroups, and how far it may run.
 
     Args:
-        grid: workgroups in x, y, z.
-        threads: work-items of a workgroup in x, y, z.
-        lds_bytes: LDS of a workgroup.
-        arguments: the kernel argument segment.
         workgroups: numbers of those to run; None for all.
-        seconds: that it may take.
-        blocks: blocks of instructions that may run, in all.
         checks: whether every access of LDS is watched for races.
         processes: that may execute it together; only where all buffers are shared memory.
     """
@@ -53,14 +47,7 @@ SLICE_WAVES: Final = 256
 
 
 class GridRunner:
-    """Runs workgroups of one kernel.
-
-    Args:
-        code: the kernel's; an attribute as well.
-        start: the state in which its waves start.
-        scratch_bytes: private memory of a lane.
-        constants: of the program.
-    """
+    """Runs workgroups of one kernel."""
 
     def __init__(
         self, code: PreparedCode, start: WaveStart, scratch_bytes: int, constants: bytes
@@ -84,15 +71,8 @@ class GridRunner:
     ) -> Array:
         """Runs workgroups on the machine's memory, some at a time.
 
-        Args:
-            launch: what is launched.
-            numbers: numbers of the workgroups.
-            machine: takes what they do.
-            limits: the time and blocks for all of them.
-            fill: contents of registers that nothing sets up.
-
-        Returns:
-            Instructions that the waves of each workgroup executed, int64 [workgroup].
+        `fill`: contents of registers that nothing sets up. Returns instructions that the waves of
+        each workgroup executed, int64 [workgroup].
         """
         self._add_inputs(launch, machine.memory)
         machine.work_items = math.prod(launch.threads)

@@ -40,8 +40,7 @@ _BEGIN, _END = 1, 2
 class Printed:
     """The text that a launch has printed so far.
 
-    Attributes:
-        parts: whether to standard error, and the text; in the order in which it was printed.
+    `parts`: whether to standard error, and the text; in the order in which it was printed.
     """
 
     def __init__(self) -> None:
@@ -61,12 +60,7 @@ class Printed:
 
 
 class HostCalls:
-    """The hostcall buffer of one launch, and the host that serves it.
-
-    Attributes:
-        buffer: the memory, at `HOSTCALL_ADDRESS`.
-        printed: what the kernel has printed.
-    """
+    """The hostcall buffer of one launch, and the host that serves it."""
 
     def __init__(self) -> None:
         """Lays the buffer out in memory with all packets free."""

@@ -49,13 +49,9 @@ WRITES = STORES | {"atomic"}
 class LaunchOutcome(Struct, frozen=True):
     """The results of a launch beside the memory that it wrote.
 
-    Args:
-        workgroups: executed ones.
-        waves: executed ones.
-        troubles: what the code did and must not do.
-        footprint: distinct bytes of global memory that vector instructions touched; None where
-            accesses were not counted.
-        executed: instructions that the waves of each workgroup executed, int64 [workgroup].
+    `footprint`: distinct bytes of global memory that vector instructions touched; None where
+    accesses were not counted. `executed`: instructions that the waves of each workgroup executed,
+    int64 [workgroup].
     """
 
     workgroups: int
@@ -79,11 +75,6 @@ MOST_SCRATCH: Final = 1 << 30
 
 def check_extents(grid: Sequence[int], block: Sequence[int], is_sampled: bool) -> None:
     """Refuses what no GPU can launch, or no memory here holds, before anything is allocated.
-
-    Args:
-        grid: workgroups.
-        block: work-items of a workgroup.
-        is_sampled: whether only some of the workgroups are executed.
 
     Raises:
         KinspectError: it says what was asked for.
@@ -127,12 +118,6 @@ class Emulator:
     ) -> None:
         """Makes a kernel ready.
 
-        Args:
-            function: the kernel's code and resources.
-            gpu: what executes it.
-            constants: the program's.
-            functions: the program's, for the kernel to call.
-
         Raises:
             KinspectError: the file does not say in which state a wave starts.
         """
@@ -163,9 +148,7 @@ class Emulator:
     def runner(self, kind: type[Runner], code: PreparedCode) -> Runner:
         """A runner of this kernel's workgroups.
 
-        Args:
-            kind: its class.
-            code: what it executes: the kernel's own code, or a part of it.
+        `code`: what it executes: the kernel's own code, or a part of it.
         """
         return kind(code, self.start, self._scratch_bytes, self._constants)
 
@@ -183,11 +166,7 @@ class Emulator:
     ) -> LaunchOutcome:
         """Executes a launch; buffers are changed in place.
 
-        Args:
-            launch: what to execute.
-            buffers: the memory that it may use.
-            machine: takes what it does; None for a new one.
-            watch: see `LaunchLimits`; of several processes it sees the share of this one.
+        `watch`: see `LaunchLimits`; of several processes it sees the share of this one.
 
         Raises:
             KinspectError: it is larger than a launch can be here.

@@ -41,16 +41,8 @@ Watch = Callable[[int, int], None]
 class LaunchLimits:
     """The time and the blocks that a launch may take before it is given up.
 
-    Args:
-        seconds: on the clock.
-        blocks: of instructions.
-        clock: counts seconds: `time.thread_time` gives the same answer on a busy machine.
-        watch: called twice a second with the workgroups that have ended, and the workgroups in all.
-
-    Attributes:
-        watch: the same; None where nobody watches.
-        ended: workgroups that have ended.
-        workgroups: in all.
+    `clock`: counts seconds: `time.thread_time` gives the same answer on a busy machine. `watch`:
+    called twice a second with the workgroups that have ended, and the workgroups in all.
     """
 
     def __init__(
@@ -90,8 +82,7 @@ class LaunchLimits:
 class EmulationLimitError(KinspectError):
     """A launch took too long, or nothing moved any more.
 
-    Attributes:
-        troubles: those noticed until then, with where the waves stand.
+    `troubles`: those noticed until then, with where the waves stand.
     """
 
     troubles: tuple[Trouble, ...] = ()
@@ -108,9 +99,7 @@ class TrapError(KinspectError):
 class Barriers:
     """Who has arrived, for each resident workgroup: one barrier, waits counted by generation.
 
-    Args:
-        slots: resident workgroups.
-        opened: told of the slots whose barriers open.
+    `opened`: told of the slots whose barriers open.
     """
 
     def __init__(self, slots: int, opened: Callable[[Array], None]) -> None:

@@ -41,10 +41,7 @@ KINDS: Final[Mapping[str, str]] = {
 class Trouble(Struct, frozen=True):
     """Something that the code did and must not do, at one instruction.
 
-    Args:
-        kind: one of `KINDS`.
-        site: index of the instruction.
-        detail: what exactly, for people.
+    `kind`: one of `KINDS`.
     """
 
     kind: str
@@ -56,7 +53,6 @@ class MachineState:
     """Memories and records of a launch.
 
     Args:
-        memory: the buffers.
         granule: bytes of the kernel's narrowest access of LDS; None: accesses are not watched.
         counts: takes every access; None: they are not counted.
         shadow: takes every access of global memory; None: they are not watched for races.
@@ -88,11 +84,7 @@ class MachineState:
     ) -> None:
         """Makes the next workgroups resident, with memories of their own.
 
-        Args:
-            local: their LDS.
-            private: their scratch memory.
-            slots: how many workgroups.
-            barriers: how many barriers each has passed, int64 [slot]; the scheduler counts.
+        `barriers`: how many barriers each has passed, int64 [slot]; the scheduler counts.
         """
         self.local = local
         self.private = private
@@ -128,11 +120,7 @@ class MachineState:
     def misaligned(self, site: int, address: int, size: int, what: str) -> None:
         """Notes an address that the hardware does not take as it is.
 
-        Args:
-            site: index of the instruction.
-            address: in bytes.
-            size: bytes of the access.
-            what: what the hardware does with it, in words.
+        `what`: what the hardware does with it, in words.
         """
         self.note("misaligned", site, f"{size} bytes at {address:#x}: {what}")
 
@@ -217,13 +205,9 @@ class MachineState:
     ) -> None:  # fmt: skip
         """An access of LDS is about to happen.
 
-        Args:
-            site: the instruction.
-            waves: who accesses.
-            where: byte offsets in all LDS [wave, lane].
-            usable: which lanes do, bool [wave, lane]; None for all.
-            size: bytes of each lane.
-            values: what a write writes, as `MemoryWords.scatter` takes it; None for a read.
+        `where`: byte offsets in all LDS [wave, lane]. `usable`: which lanes do, bool [wave, lane];
+        None for all. `values`: what a write writes, as `MemoryWords.scatter` takes it; None for a
+        read.
         """
         if self._counts is not None:
             self._counts.access(site, "lds", waves, where, usable, size, writes=values is not None)
@@ -253,14 +237,8 @@ class MachineState:
     ) -> None:  # fmt: skip
         """A vector access of global memory is about to happen.
 
-        Args:
-            context: the instruction's.
-            waves: who accesses.
-            where: addresses [wave, lane].
-            usable: which lanes do, bool [wave, lane]; None for all.
-            size: bytes of each lane.
-            values: what a write writes, as `MemoryWords.scatter` takes it; None for a read.
-            atomic: whether it is an atomic operation.
+        `where`: addresses [wave, lane]. `usable`: which lanes do, bool [wave, lane]; None for all.
+        `values`: what a write writes, as `MemoryWords.scatter` takes it; None for a read.
         """
         site = context.index
         if self._counts is not None:

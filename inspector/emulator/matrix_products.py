@@ -27,10 +27,8 @@ _NAMES: Final = count()
 class MatrixOperand(Struct, frozen=True):
     """An operand: its registers, and how they become numbers.
 
-    Args:
-        rows: in the vector file.
-        take: uint32 [register, wave, lane] to numbers.
-        meaning: what, besides the registers, decides the numbers.
+    `take`: uint32 [register, wave, lane] to numbers. `meaning`: what, besides the registers,
+    decides the numbers.
     """
 
     rows: slice
@@ -50,10 +48,8 @@ class Accumulator(Struct, frozen=True):
     """D and C where they may stay in the product's order: float32 or int32, without modifiers.
 
     Args:
-        rows: the registers of D.
         start: the registers of C; None where it is a constant.
         constant: C where it is one.
-        integer: whether they are int32.
         flush: makes subnormals 0, in place.
     """
 
@@ -81,12 +77,9 @@ class MatrixProduct(Struct, frozen=True):
     """A matrix instruction's step.
 
     Args:
-        left, right: A and B.
         multiply: their numbers -> product, contiguous.
         arrange: product -> a view [register, ..., wave, ..., lane] of D.
         layout: names `arrange`.
-        finish: adds C and writes D.
-        written: the registers of D.
         accumulator: D and C where the next product may go on from the sum; None: it may not.
     """
 
@@ -136,8 +129,7 @@ class _Plan(Struct):
 def link(steps: list[tuple[int, Step, int]]) -> list[tuple[int, Step, int]]:
     """The steps of a block, its products linked where they share something.
 
-    Args:
-        steps: (registers that it reads or writes, step, index of the instruction).
+    `steps`: (registers that it reads or writes, step, index of the instruction).
     """
     plans: dict[int, _Plan] = {}
     shares: dict[tuple[Any, ...], _Share] = {}

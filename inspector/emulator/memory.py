@@ -66,8 +66,7 @@ class MemoryWords:
     def gather(self, offsets: Array, size: int) -> Array:
         """`size` bytes (1, 2, or a multiple of 4) at each offset (int64).
 
-        Returns:
-            uint8 or uint16 of the offsets' shape, else uint32 [dword, ...].
+        Returns uint8 or uint16 of the offsets' shape, else uint32 [dword, ...].
         """
         if size < 4:
             if size == 2 and (offsets & 1).any():
@@ -112,10 +111,8 @@ class MemoryWords:
     def scatter(self, offsets: Array, values: Array, size: int) -> None:
         """Writes what `gather` would read; where offsets repeat, the last one stays.
 
-        Args:
-            offsets: bytes, one-dimensional.
-            values: [offset] for 1 and 2 bytes, else [dword, offset].
-            size: bytes of each.
+        `offsets`: bytes, one-dimensional. `values`: [offset] for 1 and 2 bytes, else [dword,
+        offset].
         """
         self.written |= bool(offsets.size)
         if not offsets.size:
@@ -172,8 +169,7 @@ Outside = Callable[[Array, int, bool], None]
 class GlobalMemory:
     """The buffers of a launch.
 
-    Args:
-        buffers: none may overlap another.
+    `buffers`: none may overlap another.
     """
 
     def __init__(self, buffers: Iterable[Buffer]) -> None:
@@ -273,14 +269,7 @@ class LocalMemory:
 
 
 class PrivateMemory:
-    """Scratch of all lanes of the resident waves: `size` bytes each, `stride` apart.
-
-    Args:
-        size: bytes of each lane.
-        waves: resident ones.
-        waves_each: waves of a workgroup.
-        lanes: wave size.
-    """
+    """Scratch of all lanes of the resident waves: `size` bytes each, `stride` apart."""
 
     def __init__(self, size: int, waves: int, waves_each: int, lanes: int) -> None:
         self.size = size

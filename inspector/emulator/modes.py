@@ -79,15 +79,9 @@ def targets_of(
 ) -> list[ExecutionTarget | None]:
     """The target in the mode that stands before each instruction.
 
-    Args:
-        function: its blocks and where they lead.
-        decoded: its instructions.
-        target: in the mode that waves start in.
-
-    Returns:
-        For each instruction; None where the mode depends on the path taken, where it is one that
-        keeps denormals of sources or of results alone, and for a return in another mode than that
-        of the calls.
+    `target`: in the mode that waves start in. Returns for each instruction; None where the mode
+    depends on the path taken, where it is one that keeps denormals of sources or of results alone,
+    and for a return in another mode than that of the calls.
     """
     writes = {site: write for site, parts in enumerate(decoded) if (write := _write(parts))}
     if not writes:

@@ -67,10 +67,7 @@ def odd_single(values: Array) -> Array:
 def half_bits(value: Array, kind: str, *, saturates: bool = False) -> Array:
     """A 16-bit result as uint32 in bits 0 to 15.
 
-    Args:
-        value: what a compute function gives for the kind.
-        kind: a kind of 16 bits.
-        saturates: an f16 that overflows becomes the largest number (MODE.FP16_OVFL).
+    `saturates`: an f16 that overflows becomes the largest number (MODE.FP16_OVFL).
     """
     if kind == "f16":
         bits = to_f16(value).astype(U32)
@@ -128,8 +125,6 @@ class SmallFormat(Struct, frozen=True):
     """How a small float is encoded.
 
     Args:
-        width: bits of a code.
-        mantissa: bits of the mantissa.
         lowest: exponent of the smallest normal number.
         top: code of the largest number.
         beyond: code of what is larger, where it does not saturate.
@@ -165,13 +160,10 @@ def to_small(
 ) -> Array:
     """Floats -> codes of a small format, uint32.
 
-    Args:
-        values: float32 or float64.
-        kind: one of `FORMATS`.
-        saturates: what is too large becomes the largest number (MODE.FP16_OVFL).
-        noise: for stochastic rounding: random uint32, and how many bits of mantissa the source
-            format has more. The noise's highest bits are added below the result's last bit, then
-            it is truncated (CDNA3 ISA, V_CVT_SR_FP8_F32). Otherwise it is rounded to nearest even.
+    `kind`: one of `FORMATS`. `saturates`: what is too large becomes the largest number
+    (MODE.FP16_OVFL). `noise`: for stochastic rounding: random uint32, and how many bits of mantissa
+    the source format has more. The noise's highest bits are added below the result's last bit, then
+    it is truncated (CDNA3 ISA, V_CVT_SR_FP8_F32). Otherwise it is rounded to nearest even.
     """
     form = FORMATS[kind]
     wide = np.asarray(values).astype(F64)

@@ -25,9 +25,8 @@ _MOST_WIDTH: Final = 4095
 def formatted(words: list[int]) -> str:
     """Returns the text that `printf` writes for a format string and arguments, as they were sent.
 
-    Args:
-        words: 64 bits each: the format, zero-terminated, then each argument in a word of its own;
-            strings take as many words as they need.
+    `words`: 64 bits each: the format, zero-terminated, then each argument in a word of its own;
+    strings take as many words as they need.
     """
     data = struct.pack(f"<{len(words)}Q", *words)
     format_text, offset = _string(data, 0)  # `offset`: where the next argument begins

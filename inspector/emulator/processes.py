@@ -47,14 +47,8 @@ class NotIndependentError(Exception):
 class ShareResult(Struct, frozen=True):
     """The results of one process's workgroups.
 
-    Args:
-        executed: instructions that the waves of each workgroup executed, int64 [workgroup].
-        blocks: for each block of code, waves that went through, that branched, that were divided.
-        troubles: noticed ones.
-        accesses: counts by instruction and memory.
-        spans: bytes of global memory that each instruction touched.
-        written: addresses of the buffers that were written.
-        granules: touched granules of each buffer, by address.
+    `executed`: instructions that the waves of each workgroup executed, int64 [workgroup]. `blocks`:
+    for each block of code, waves that went through, that branched, that were divided.
     """
 
     executed: Array
@@ -76,12 +70,7 @@ def share_result(
 ) -> ShareResult:
     """Returns what a process that executed a share of the workgroups hands over.
 
-    Args:
-        executed: instructions that the waves of each workgroup executed, int64 [workgroup].
-        code: what was executed, with its counts.
-        machine: the state that it left.
-        counts: of accesses; None where they were not counted.
-        forked: whether it is another process than the one that is handed this.
+    `forked`: whether it is another process than the one that is handed this.
     """
     return ShareResult(
         executed,
@@ -133,9 +122,7 @@ def execute_shares(
 ) -> list[ShareResult]:
     """Executes each share of workgroups, the first in this process.
 
-    Args:
-        shares: numbers of each share's workgroups.
-        execute: executes a share; in a fork it may change anything of this process's.
+    `execute`: executes a share; in a fork it may change anything of this process's.
 
     Raises:
         NotIndependentError: a fork could not be had or failed, or shares raced.

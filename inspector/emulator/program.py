@@ -52,9 +52,7 @@ class BlockEnd(Struct):
     """How a block is left.
 
     Args:
-        kind: how control goes on.
         target: block that a jump or branch that is taken leads to.
-        following: block behind this one.
         taken: for a branch: bool [wave].
         mask: the register of the lane mask that a branch goes by; None for SCC.
         site: index of the instruction that ends the block.
@@ -74,9 +72,7 @@ class CodeBlock(Struct):
     """A block's steps, each with the registers that it reads or writes, and its end.
 
     Args:
-        first, stop: the instructions' range in the function.
         steps: (registers, step, index of the instruction).
-        leave: how it is left.
         runs: how many waves went through it, in all.
         taken: how many of them took the branch at its end.
         divided: how many of them had lanes both for and against taking it.
@@ -99,16 +95,11 @@ class PreparedCode(Struct):
     """A function ready to run; block 0 is its entry.
 
     Args:
-        function: the code, with its blocks and loops.
-        target: the GPU.
         blocks: of steps; they are smaller than the function's where barriers part these.
         vector_registers: how many rows of the vector file the code names.
         lds_granule: bytes of the narrowest access of LDS.
         global_granule: bytes of the narrowest store to global memory.
-        decoded: the instructions, taken apart.
         results: load whose result comes back in order -> its counter, the registers that it writes.
-        effects: the registers of each instruction.
-        hazards: matrix instructions that others stand too close to.
     """
 
     function: Function
@@ -165,14 +156,10 @@ def prepare(
     Instructions that are not covered get a step that raises when it is reached, so that what a
     launch never runs is no hindrance.
 
-    Args:
-        function: instructions and blocks.
-        target: the GPU.
-        maxima: the wait counters -> largest value.
-        fields: bit fields of a bare `s_waitcnt` number.
-        mfma_cycles: cycles of matrix instructions; None: their hazards are not looked for.
-        symbols: constants that the code may read, and functions that it calls -> address.
-        calls: whether it calls functions, whose code is part of it (`calls.joined`).
+    `maxima`: the wait counters -> largest value. `fields`: bit fields of a bare `s_waitcnt` number.
+    `mfma_cycles`: cycles of matrix instructions; None: their hazards are not looked for. `symbols`:
+    constants that the code may read, and functions that it calls -> address. `calls`: whether it
+    calls functions, whose code is part of it (`calls.joined`).
     """
     decoded = resolved(decoded_instructions(function, target), symbols or {})
     builder = _BlockBuilder(function, target, decoded, maxima, fields, calls=calls)
@@ -194,11 +181,7 @@ def prepare(
 
 
 class _BlockBuilder:
-    """Builds the blocks of a function with their steps; arguments as those of `prepare`.
-
-    Attributes:
-        results: as in `PreparedCode`; filled by `build`.
-    """
+    """Builds the blocks of a function with their steps; arguments as those of `prepare`."""
 
     def __init__(
         self,

@@ -30,9 +30,6 @@ class BuildContext(Struct, frozen=True):
     """An instruction's surroundings, as builders need them.
 
     Args:
-        target: the GPU.
-        index: the instruction's index in its function.
-        counters: the wait counters that it raises.
         in_order: whether its results come back in the order of issue.
         limits: how many may be outstanding for each of these counters; issue stalls there.
         coherent: whether it goes past the caches to the device, as volatile accesses do.

@@ -25,9 +25,8 @@ _FARTHEST: Final = 8
 def resolved(decoded: Sequence[Decoded], symbols: Mapping[str, int]) -> list[Decoded]:
     """The instructions, with numbers for constants' relative addresses.
 
-    Args:
-        decoded: a function's instructions. The emulator's program counter is an index of these.
-        symbols: constant -> address. Operands that name another symbol stay as they are.
+    `decoded`: a function's instructions. The emulator's program counter is an index of these.
+    `symbols`: constant -> address. Operands that name another symbol stay as they are.
     """
     return [
         replace(

@@ -41,13 +41,7 @@ def initial_waves(
 ) -> Waves:
     """The waves of some workgroups as the hardware starts them.
 
-    Args:
-        start: the registers that hold each initial value.
-        target: the GPU.
-        shape: of the grid and its workgroups.
-        numbers: numbers of the workgroups, int64 [workgroup].
-        machine: the state that the waves share.
-        registers: vector registers to have.
+    `numbers`: numbers of the workgroups, int64 [workgroup].
     """
     each = waves_of(shape.threads, target)
     workgroup = np.repeat(np.arange(len(numbers)), each)

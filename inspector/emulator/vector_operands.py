@@ -90,13 +90,10 @@ def source(
 ) -> Read:
     """Returns a reader of one source, as values of a kind.
 
-    Args:
-        operand: register, constant or special source; its own `neg` and `abs` are applied too.
-        kind: see the module.
-        half: which half of the register, for 16-bit kinds.
-        negate: a sign that stands elsewhere (neg_lo).
-        absolute: whether to take the absolute value, whatever the operand says.
-        before: changes the register's 32 bits before they are read as `kind` (DPP, SDWA).
+    `operand`: register, constant or special source; its own `neg` and `abs` are applied too.
+    `half`: which half of the register, for 16-bit kinds. `negate`: a sign that stands elsewhere
+    (neg_lo). `absolute`: whether to take the absolute value, whatever the operand says. `before`:
+    changes the register's 32 bits before they are read as `kind` (DPP, SDWA).
     """
     check_count(operand, 2 if kind in WIDE else 1)
     if operand.half is not None:
@@ -197,14 +194,9 @@ def destination(
 ) -> Write:
     """Returns the write of a kind's values to a register, in the active lanes.
 
-    Args:
-        operand: a vector register.
-        kind: see the module.
-        target: decides whether a 16-bit result clears the register's other half.
-        half: which half a 16-bit result goes to.
-        keep_half: the other half stays whatever the target does.
-        lanes: gives uint32 [wave, lane], all ones where the result is written (DPP); None: to all
-            active lanes.
+    `target`: decides whether a 16-bit result clears the register's other half. `keep_half`: the
+    other half stays whatever the target does. `lanes`: gives uint32 [wave, lane], all ones where
+    the result is written (DPP); None: to all active lanes.
     """
     if operand.kind != "vgpr":
         raise NotCoveredError(f"destination {operand.text}")
@@ -263,15 +255,7 @@ def _half_destination(
 def result_destination(
     decoded: Decoded, kind: str, target: ExecutionTarget, *, half: int = 0, keep_half: bool = False
 ) -> Write:
-    """Returns the write to an instruction's first operand, with SDWA's selection or DPP's lanes.
-
-    Args:
-        decoded: the instruction.
-        kind: see the module.
-        target: the GPU.
-        half: see `destination`.
-        keep_half: see `destination`.
-    """
+    """Returns the write to an instruction's first operand, with SDWA's selection or DPP's lanes."""
     if decoded.encoding == "sdwa":
         check_count(decoded.operands[0], 1)
         return crosslane.byte_destination(decoded, kind)

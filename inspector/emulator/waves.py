@@ -29,11 +29,9 @@ class OutstandingOperation(Struct):
 
     Args:
         registers: which it will write, as `half_bits` and `scalar_bits` have them.
-        complete: writes the result.
         arrays: the result's arrays, each with waves on the first axis.
         in_order: False for operations that come back in any order (scalar loads): only a wait for 0
             is sure of them.
-        site: index of the instruction.
         lds_bytes: of a write of LDS, the bytes of each lane; `arrays` are its places and lanes.
     """
 
@@ -94,11 +92,9 @@ class OutstandingQueues:
     def would_clash(self, registers: int, counter: str | None, result: int) -> int:
         """The registers that an instruction may not use yet.
 
-        Args:
-            registers: all that it reads or writes.
-            counter: the counter whose results come back in the order of issue, if it has one.
-            result: what it will itself write when that counter lets it: an older result for these
-                arrives first, and does no harm.
+        `registers`: all that it reads or writes. `counter`: the counter whose results come back in
+        the order of issue, if it has one. `result`: what it will itself write when that counter
+        lets it: an older result for these arrives first, and does no harm.
         """
         clashing = 0
         for name, queue in self.queues.items():

@@ -43,10 +43,7 @@ _UNIFORM: Final = ("v_readfirstlane", "v_readlane")
 class Half(NamedTuple):
     """One operation of an instruction, of which dual ones have two: its registers as sets of bits.
 
-    Args:
-        reads: what it reads.
-        writes: what it writes.
-        ended: what it writes whole, in all lanes that come there.
+    `ended`: what it writes whole, in all lanes that come there.
     """
 
     reads: int
@@ -58,18 +55,10 @@ class PlannedStep(NamedTuple):
     """An instruction that is carried out.
 
     Args:
-        site: its index.
-        instruction: as it was read.
-        step: carries it out.
-        effect: the registers that it reads and writes.
-        halves: those of its operations.
         address: of an access the registers that its addresses lie in; None for others.
         is_read_on: whether something that is carried out rests on its result; True for all but
             plain accesses.
-        is_buffer: whether it is an access of a buffer.
-        compares_order: whether it compares two numbers by order.
         brings_values: whether its result in each lane is a value that is not followed.
-        is_uniform: whether its result is the same in all lanes.
         is_places: whether `step` does no more than say where the lanes lie.
         drawn: 32-bit words that a load would draw for each lane.
         is_plain: whether it neither accesses memory nor changes EXEC.
@@ -96,9 +85,7 @@ class PlannedStep(NamedTuple):
         The halves of a dual instruction are apart: a move beside a sum of values from memory stays
         known.
 
-        Args:
-            scattered: those before it.
-            everything: whether it was not carried out.
+        `everything`: whether it was not carried out.
         """
         if not scattered and not everything and not self.brings_values:
             return 0
@@ -117,19 +104,9 @@ class AddressCode:
 
     Spill slots are followed as registers behind those of the kernel.
 
-    Args:
-        function: the kernel.
-        target: what executes it.
-        spills: its spills and reloads.
-
     Attributes:
-        function, target: as passed.
-        decoded: by index, the instruction taken apart.
-        effects: by index, the registers that it reads and writes.
-        halves: by index of a dual instruction, those of its operations.
         slots: the registers that stand for spill slots.
         single_lanes: indices of those behind which EXEC has at most one lane.
-        order: the blocks as they are carried out.
         chosen: indices of the instructions that are carried out; none where it takes too long to
             find them.
         live: by block, the registers that these read before they write them.

@@ -30,11 +30,8 @@ class Places(Struct, frozen=True):
     """One access of one instruction: some have two (`ds_read2`).
 
     Args:
-        site: index of the instruction.
         part: which of its accesses.
         space: `global` or `lds`.
-        size: bytes of each lane.
-        writes: whether it is a store.
         where: byte addresses, int64 [draw, wave, lane].
         active: which lanes take part, bool of the same shape; None for all.
         scattered: whether they rest on values in memory, or on which way was taken.
@@ -53,9 +50,8 @@ class Places(Struct, frozen=True):
 class _State(Struct):
     """Registers at the end of a block, and which of them are scattered.
 
-    Args:
-        rows: the vector registers in `vector`, ascending; those that matter behind the block.
-        held: the masks of comparisons that were taken to hold for all lanes.
+    `rows`: the vector registers in `vector`, ascending; those that matter behind the block. `held`:
+    the masks of comparisons that were taken to hold for all lanes.
     """
 
     rows: Array
@@ -69,15 +65,9 @@ class _State(Struct):
 class AddressSweep:
     """A pass over the flow graph, each block after the blocks that lead to it, loops in rounds.
 
-    Args:
-        code: the kernel, and what is carried out of it.
-        threads: work-items of its workgroup in x, y, z.
-        arguments: what is known of its arguments.
-        whole_waves: whether comparisons by order with what is unknown hold for all lanes.
-
-    Attributes:
-        is_affordable: whether there is something to carry out, and not too much to keep.
-        uncovered: accesses that the emulator does not carry out, by index: why.
+    `whole_waves`: whether comparisons by order with what is unknown hold for all lanes.
+    `is_affordable`: whether there is something to carry out, and not too much to keep. `uncovered`:
+    accesses that the emulator does not carry out, by index: why.
     """
 
     def __init__(

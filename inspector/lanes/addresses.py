@@ -34,10 +34,8 @@ MOST_WORK: Final = 16_000_000
 class Located(Struct, frozen=True):
     """The accesses of a kernel and where their lanes lie.
 
-    Args:
-        places: the accesses, in the order of the code.
-        uncovered: accesses that the emulator does not carry out, by index: why.
-        code: what was carried out, for further calls with the same code and spills.
+    `uncovered`: accesses that the emulator does not carry out, by index: why. `code`: what was
+    carried out, for further calls with the same code and spills.
     """
 
     places: Sequence[Places]
@@ -57,18 +55,10 @@ def places_of(
 ) -> Located | None:
     """Where the accesses of a kernel lie.
 
-    Args:
-        function: the kernel.
-        gpu: what executes it.
-        threads: work-items of its workgroup in x, y, z.
-        arguments: what is known of its arguments.
-        spills: its spills and reloads, which are followed; None: what is reloaded is unknown.
-        whole_waves: whether a comparison by order with something unknown holds for all lanes, as
-            checks of bounds do but in the last workgroup.
-        code: that of an earlier answer.
-
-    Returns:
-        None where the kernel does not say how waves begin, or is too large.
+    `spills`: its spills and reloads, which are followed; None: what is reloaded is unknown.
+    `whole_waves`: whether a comparison by order with something unknown holds for all lanes, as
+    checks of bounds do but in the last workgroup. Returns None where the kernel does not say how
+    waves begin, or is too large.
     """
     if function.resources.wave_start is None or not function.instructions:
         return None

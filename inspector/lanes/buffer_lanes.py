@@ -18,13 +18,8 @@ _UNLIMITED: Final = (1 << 31) - 2
 def offsets_of(parts: Decoded, waves: Waves, *, limited: bool) -> Array | None:
     """The lanes' offsets in the buffer of an access, as far as its size does not tell lanes.
 
-    Args:
-        parts: the instruction.
-        waves: what executes it.
-        limited: whether buffers that end with their array count.
-
-    Returns:
-        A copy, uint32 [draw, wave and lane]; None where it is no such access.
+    `limited`: whether buffers that end with their array count. Returns a copy, uint32 [draw, wave
+    and lane]; None where it is no such access.
     """
     if not parts.name.startswith("buffer_") or not parts.flag("offen") or parts.flag("idxen"):
         return None
@@ -44,11 +39,6 @@ def lanes_in_buffer(usable: Array, offsets: Array, active: Array) -> Array:
 
     Products of drawn sizes may lead out of a buffer, as no launch's do: lanes whose offsets
     rest on these take part in all draws if they do in one.
-
-    Args:
-        usable: the lanes that take part as drawn.
-        offsets: as `offsets_of` has them.
-        active: the lanes that EXEC lets take part.
     """
     drawn = usable.reshape(offsets.shape).any(0)
     drawn &= np.isin(offsets, MASKED_OFFSETS, invert=True).all(0)

@@ -41,9 +41,8 @@ class ElseArms:
     def follow(self, instruction: Instruction, effect: RegisterEffect) -> int:
         """Takes the next instruction in.
 
-        Returns:
-            The vector registers that the first arm has written, where the instruction enters a
-            second one.
+        Returns the vector registers that the first arm has written, where the instruction enters a
+        second one.
         """
         name, writes = instruction.op.name, effect.writes
         first_arm = 0

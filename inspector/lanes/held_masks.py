@@ -26,15 +26,7 @@ MASKED_OFFSETS: Final = np.array([1 << 31, (1 << 31) - 1, ALL], U32)
 class HeldMasks:
     """The registers that hold such masks, as far as a sweep has come.
 
-    Args:
-        waves: all waves of a workgroup, for each draw.
-        decoded: the kernel's instructions.
-        effects: the registers that each reads and writes.
-        halves: those of both operations of dual instructions, by index.
-        target: what executes them.
-
-    Attributes:
-        held: the set of these registers.
+    `held`: the set of these registers.
     """
 
     def __init__(
@@ -56,9 +48,7 @@ class HeldMasks:
     def hold(self, writes: int, *, everything: bool) -> bool:
         """Sets the mask that a comparison wrote, if it depends on what is unknown.
 
-        Args:
-            writes: the registers that it writes.
-            everything: whether it depends on that in any case.
+        `everything`: whether it depends on that in any case.
         """
         waves = self._waves
         rows = list(rows_of(writes >> SCALAR_BIT & (1 << SCALAR_ROWS) - 1))

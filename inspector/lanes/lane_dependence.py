@@ -66,11 +66,7 @@ def placed_by_lanes(
 ) -> frozenset[int]:
     """The accesses, by index, whose addresses rest on values that each lane loads for itself.
 
-    Args:
-        function: the kernel.
-        machine: the target.
-        accesses: indices of the accesses.
-        alike: indices of the loads that are known to bring one value to all lanes of a wave.
+    `alike`: indices of the loads that are known to bring one value to all lanes of a wave.
     """
     loads = {
         inst.index

@@ -23,9 +23,8 @@ _INSIDE_ALL: Final = -1
 class _Masks:
     """What is known at a point of the code.
 
-    Attributes:
-        inside: row of a mask's first register -> the comparisons, as bits, that it is contained in.
-        distinct: the set of vector registers whose active lanes hold values of their own.
+    `inside`: row of a mask's first register -> the comparisons, as bits, that it is contained in.
+    `distinct`: the set of vector registers whose active lanes hold values of their own.
     """
 
     def __init__(self, inside: dict[int, int] | None = None, distinct: int = 0) -> None:
@@ -52,13 +51,7 @@ class _Masks:
 
 
 def single_lane_sites(function: Function, code: CodeRegisters, lanes: int) -> frozenset[int]:
-    """The instructions that write EXEC and leave at most one lane in it, by index.
-
-    Args:
-        function: the code.
-        code: its instructions taken apart.
-        lanes: of a wave.
-    """
+    """The instructions that write EXEC and leave at most one lane in it, by index."""
     if not any(parts.name.startswith("v_mbcnt_") for parts in code.decoded):
         return frozenset()
     entering: dict[int, _Masks] = {0: _Masks()}

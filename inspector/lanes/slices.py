@@ -83,11 +83,7 @@ def address_slice(
 ) -> Slice:
     """Accesses of memory, all scalar instructions and what both depend on.
 
-    Args:
-        function: the code.
-        decoded: its instructions, taken apart.
-        effects: what they do to registers.
-        masked: indices of those to which lanes come that are switched off there.
+    `masked`: indices of those to which lanes come that are switched off there.
     """
     instructions = function.instructions
     accesses = {
@@ -114,14 +110,10 @@ def backward_slice(
 ) -> Slice:
     """Accesses, the instructions that always count, and what both depend on.
 
-    Args:
-        function: the code.
-        effects: what its instructions do to registers.
-        accesses: by index the registers that the address needs, and those that need not be known
-            before the access, since it writes them.
-        always: indices of instructions that count whatever needs them.
-        masks: registers that are needed wherever anything is carried out.
-        masked: indices of the instructions to which lanes come that are switched off there.
+    `accesses`: by index the registers that the address needs, and those that need not be known
+    before the access, since it writes them. `always`: indices of instructions that count whatever
+    needs them. `masks`: registers that are needed wherever anything is carried out. `masked`:
+    indices of the instructions to which lanes come that are switched off there.
     """
     blocks = function.blocks
     at_start = [0] * len(blocks)
@@ -202,14 +194,8 @@ def lds_slice(
 ) -> list[int]:
     """Accesses of LDS, branches, and what both depend on, masks included.
 
-    Args:
-        function: the code.
-        decoded: its instructions, taken apart.
-        effects: what they do to registers, as `with_scc` has it.
-        masked: indices of those to which lanes come that are switched off there.
-
-    Returns:
-        Indices, ascending; none where it takes too long to find them.
+    `effects`: what they do to registers, as `with_scc` has it. Returns indices, ascending; none
+    where it takes too long to find them.
     """
     accesses = {
         inst.index: (lds_address_bits(inst, decoded[inst.index]), effect.low & effect.high)

@@ -28,10 +28,7 @@ SpillDwords = Mapping[int, Sequence[Hashable]]
 class FollowedSpills(Struct, frozen=True):
     """Spills and reloads as moves between registers.
 
-    Args:
-        effects: of all instructions on registers, slots among them.
-        moves: the spills and reloads, by index of the instruction.
-        slots: the rows of slots, a bit each; nothing is known of one until it is stored.
+    `slots`: the rows of slots, a bit each; nothing is known of one until it is stored.
     """
 
     effects: Sequence[RegisterEffect]
@@ -49,12 +46,6 @@ def follow_spills(
 
     A dword that some access touches in another way (a part of it, more than it has data for) stays
     memory, as do all where there are more than rows to hold them.
-
-    Args:
-        function: the code.
-        decoded: its instructions, taken apart.
-        effects: what they do to registers.
-        dwords: the spills and reloads.
     """
     if not dwords:
         return FollowedSpills(effects, {}, 0)

@@ -15,9 +15,7 @@ from ..model import Block, Function
 def sweep_order(function: Function, rounds: int) -> list[Block]:
     """The blocks in the order in which they are carried out; those that nothing leads to included.
 
-    Args:
-        function: the code.
-        rounds: how often the blocks of loops are carried out; the result has them that often.
+    `rounds`: how often the blocks of loops are carried out; the result has them that often.
     """
     groups: dict[int, list[int]] = {}
     """Number of its first block -> blocks of an outermost loop, or one alone, as they stand."""

@@ -15,12 +15,7 @@ from ..model import Block, Function
 
 
 class TakenEdges:
-    """The edges between blocks that some draw takes, as far as a sweep has come.
-
-    Args:
-        function: the code.
-        decoded: its instructions.
-    """
+    """The edges between blocks that some draw takes, as far as a sweep has come."""
 
     def __init__(self, function: Function, decoded: Sequence[Decoded]) -> None:
         self._blocks = function.blocks

@@ -43,8 +43,7 @@ class Arguments(Struct, frozen=True):
 class DrawnMemory(GlobalMemory):
     """Memory whose contents are unknown: words by address and draw.
 
-    Attributes:
-        is_read: whether anybody looks at what the lanes of a wave read; zeros will do otherwise.
+    `is_read`: whether anybody looks at what the lanes of a wave read; zeros will do otherwise.
     """
 
     def __init__(self, arguments: Arguments) -> None:

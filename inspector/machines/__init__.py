@@ -25,14 +25,9 @@ _MIXED_FORMAT = "f8f6f4"
 def matrix_cycles(machine: Machine, op_name: str, operands: str) -> int | None:
     """Clocks of the SIMD's matrix unit that one instruction takes.
 
-    Args:
-        machine: the target.
-        op_name: the mnemonic without encoding suffix; LLVM's aliases are known as well.
-        operands: the operand text: f8f6f4 takes half the clocks where neither A nor B is 8 bits
-            wide, and only the modifiers tell.
-
-    Returns:
-        None where no figure is known for this instruction on this target.
+    `op_name`: the mnemonic without encoding suffix; LLVM's aliases are known as well. `operands`:
+    the operand text: f8f6f4 takes half the clocks where neither A nor B is 8 bits wide, and only
+    the modifiers tell. Returns None where no figure is known for this instruction on this target.
     """
     if op_name.endswith(_MIXED_FORMAT):
         matches = (pattern.search(operands) for pattern in _FORMATS)

@@ -50,10 +50,8 @@ def names(folder: Path = _FOLDER) -> tuple[str, ...]:
 def load(arch: str, folder: Path = _FOLDER) -> Machine:
     """The limits of one target.
 
-    Args:
-        arch: a gfx name, with or without target features or a triple in front; or the name of a
-            product, such as "mi300x" or "RX 7900 XTX".
-        folder: where the machine files are.
+    `arch`: a gfx name, with or without target features or a triple in front; or the name of a
+    product, such as "mi300x" or "RX 7900 XTX".
 
     Raises:
         KinspectError: the target is unknown (the hint names the nearest ones), or its file is

@@ -55,13 +55,9 @@ def find_product(
 ) -> Product | None:
     """The product behind a name that a driver reports.
 
-    Args:
-        name: such as "AMD Instinct MI300X".
-        arch: if it names no product, the only one of this target that has as many CUs is taken.
-        cus: see `arch`; None takes any.
-
-    Returns:
-        None where it cannot be told.
+    `name`: such as "AMD Instinct MI300X". `arch`: if it names no product, the only one of this
+    target that has as many CUs is taken. `cus`: see `arch`; None takes any. Returns None where it
+    cannot be told.
     """
     if name is not None:
         if (named := product_named(name)) is not None:

@@ -65,9 +65,7 @@ def with_fewest_lines(timing: Timing, sites: Container[int] | None = None) -> Ti
     divide these between them. Accesses at addresses that were loaded stay: another layout does not
     bring those together.
 
-    Args:
-        timing: of the launch.
-        sites: instructions whose accesses change; None: all.
+    `sites`: instructions whose accesses change; None: all.
     """
     line = timing.machine.cache_line_bytes or 64
     waves = [wave for waves in timing.workgroups for wave in waves]

@@ -90,8 +90,7 @@ def _gone(cost: Cost) -> Cost:
 class Sites:
     """The instructions of a kernel and variants of them.
 
-    Attributes:
-        costs: by number; variants follow the kernel's own.
+    `costs`: by number; variants follow the kernel's own.
     """
 
     def __init__(self, costs: Costs) -> None:
@@ -137,9 +136,7 @@ def with_earlier_loads(timing: Timing, loops: Container[str] = ()) -> Timing | N
     The first iteration of an entry still waits for its own loads, as a prologue would. Registers
     and LDS that hold what was loaded in the meantime may leave room for fewer workgroups.
 
-    Args:
-        timing: of the launch.
-        loops: ids of the loops that do so; empty: all.
+    `loops`: ids of the loops that do so; empty: all.
     """
     costs = timing.costs
     of_lds = {counter for cost in costs.sites if cost.kind == LDS for counter, _ in cost.raises}

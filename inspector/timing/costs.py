@@ -90,11 +90,7 @@ class Cost(NamedTuple):
 class Costs(Struct, frozen=True):
     """The instructions of a kernel.
 
-    Args:
-        sites: by index in the function.
-        groups: how many groups of registers there are.
-        scalar_from: groups from here on hold scalar registers.
-        counters: how many wait counters there are.
+    `scalar_from`: groups from here on hold scalar registers.
     """
 
     sites: tuple[Cost, ...]

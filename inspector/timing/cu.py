@@ -44,14 +44,7 @@ _Issue = Callable[[Wave, Cost, int, float], float]
 
 
 class ComputeUnit:
-    """One compute unit; `run` may be called once.
-
-    Args:
-        costs: of the kernel's instructions.
-        rates: of the target.
-        shares: of the device's bandwidth and the like.
-        sharing: where lines come from.
-    """
+    """One compute unit; `run` may be called once."""
 
     def __init__(self, costs: Costs, rates: Rates, shares: Shares, sharing: Sharing) -> None:
         self._costs = costs
@@ -93,9 +86,7 @@ class ComputeUnit:
     def run(self, workgroups: Sequence[Sequence[WaveTrace]], resident: int) -> CuTime:
         """Runs workgroups one after another, `resident` at a time.
 
-        Args:
-            workgroups: the waves of each.
-            resident: workgroups that are on the compute unit together.
+        `resident`: workgroups that are on the compute unit together.
         """
         age = 0
         for number, traces in enumerate(workgroups):

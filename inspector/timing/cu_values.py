@@ -21,14 +21,11 @@ class Shares(Struct, frozen=True):
     """What the device gives one compute unit, in bytes a cycle; latencies are in `Rates`.
 
     Args:
-        simds: of the compute unit.
         halves: LDS and address units with a cache each, which as many SIMDs share; 2 in WGP mode.
         issue: cycles between two instructions of a wave.
         l2, l3, memory: bytes a cycle; None for an L3 that there is not.
         lds_port: bytes a cycle between a pair of SIMDs and the LDS; None: it never limits.
-        line: bytes of a cache line.
         icache_lines: of the instruction cache.
-        counter_limits: by counter, how many operations may be outstanding.
         l1_lines_per_clk: lines that the L1 looks up in a cycle.
         l2_cycles: in which memory takes what the compute unit's share of the L2 holds.
     """

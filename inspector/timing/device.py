@@ -28,11 +28,8 @@ class Device(Struct, frozen=True):
     Args:
         cus, xcds: compute units, and dies with an L2 each. In WGP mode two compute units hold a
             workgroup together, and `cus` counts such pairs.
-        mhz: the clock that is assumed.
         peak_mhz: the product's, at which its rates were measured.
-        memory_bytes_per_s: peak of the device memory.
         l3_bytes: 0 where there is no L3.
-        name: of the product.
         halves: 2 where each of the `cus` is a pair, as in WGP mode.
         holds_clock: whether it runs at `mhz` whatever it does; else the power limit slows it.
     """
@@ -55,9 +52,7 @@ class Device(Struct, frozen=True):
 def device_of(machine: Machine, product: str | None = None) -> Device | None:
     """The device of a target; None where its size, clock or memory is not known.
 
-    Args:
-        machine: the target.
-        product: a driver's name for it; None for the one that the machine file describes.
+    `product`: a driver's name for it; None for the one that the machine file describes.
     """
     known: Product | None = find_product(product) if product is not None else None
     if known is None or known.arch != machine.arch:
@@ -97,12 +92,8 @@ def place(
 
     Workgroups go round robin to the XCDs, and there to the compute units in turn.
 
-    Args:
-        device: the device.
-        workgroups: of the grid.
-        resident: that a compute unit holds at a time.
-        waves: of a workgroup.
-        most_waves: that may be executed to see what workgroups share.
+    `resident`: that a compute unit holds at a time. `most_waves`: that may be executed to see what
+    workgroups share.
     """
     per_xcd = max(1, device.cus // device.xcds)
     busiest = math.ceil(workgroups / device.cus)

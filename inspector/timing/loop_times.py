@@ -23,12 +23,8 @@ def loop_times(
 ) -> tuple[LoopTime, ...]:
     """The loops that were executed, in program order.
 
-    Args:
-        timing: of the launch.
-        found: its time dealt out.
-        now: its time.
-        in_l2: its time with all data in the L2; None where nobody asked.
-        is_launch: whether the launch is known: else nothing is said of shares and iterations.
+    `in_l2`: its time with all data in the L2; None where nobody asked. `is_launch`: whether the
+    launch is known: else nothing is said of shares and iterations.
     """
     resident = timing.placement.resident * max(map(len, timing.workgroups), default=0)
     return tuple(

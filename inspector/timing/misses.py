@@ -68,11 +68,8 @@ def _missed_in_turn(size: float) -> float:
 class Read(NamedTuple):
     """A load's part of what the simulated workgroups read of a buffer.
 
-    Args:
-        site: index of the instruction.
-        buffer: number of the buffer; -1 for none of them.
-        size: bytes of the buffer.
-        first: bytes of the lines that no earlier access of the workgroup touches, all iterations.
+    `buffer`: number of the buffer; -1 for none of them. `first`: bytes of the lines that no earlier
+    access of the workgroup touches, all iterations.
     """
 
     site: int
@@ -124,11 +121,9 @@ def missed_in_l2(
     there for those that follow, as far as the L2 holds it. A cache that holds a part of a buffer
     misses the rest of what is read again. Buffers that are read again share it by their size.
 
-    Args:
-        reads: of the simulated workgroups.
-        fresh: by instruction, the share of lines that nobody of those executed had touched before.
-        scale: workgroups of an XCD for each that was simulated.
-        l2_bytes: of an XCD; None where that is not known.
+    `fresh`: by instruction, the share of lines that nobody of those executed had touched before.
+    `scale`: workgroups of an XCD for each that was simulated. `l2_bytes`: of an XCD; None where
+    that is not known.
     """
     missed = _by_buffer(reads, fresh, scale)
     sizes = {read.buffer: read.size for read in reads if read.buffer >= 0}
@@ -151,10 +146,8 @@ def beyond_l3(reads: Sequence[Read], fresh: Mapping[int, float], scale: float) -
 
     What several XCDs read is read from memory by the first and from the L3 by the others.
 
-    Args:
-        reads: of the simulated workgroups.
-        fresh: by instruction, the share of lines that miss the L2.
-        scale: workgroups of the grid for each that was simulated.
+    `fresh`: by instruction, the share of lines that miss the L2. `scale`: workgroups of the grid
+    for each that was simulated.
     """
     missed = _by_buffer(reads, fresh, scale)
     return {
@@ -218,10 +211,8 @@ def _stands_for(wave: WaveTrace, periods: Mapping[str, int]) -> list[float]:
 class Caches(NamedTuple):
     """The caches of a device, and the workgroups that share each.
 
-    Args:
-        line: bytes of a cache line.
-        held: bytes of the L1 of a compute unit, the L2 of an XCD, the L3.
-        workgroups: that run at a time on a compute unit, an XCD, the device.
+    `held`: bytes of the L1 of a compute unit, the L2 of an XCD, the L3. `workgroups`: that run at a
+    time on a compute unit, an XCD, the device.
     """
 
     line: int
@@ -249,10 +240,8 @@ class Returns(Struct, frozen=True):
     ) -> tuple[dict[int, float], dict[int, float]]:
         """By instruction, the shares of lines that miss L2, and of these that miss the L3.
 
-        Args:
-            reads: what the workgroups read for the first time.
-            fresh: of these, the share that misses the L2.
-            beyond: of what misses it, the share that misses the L3.
+        `reads`: what the workgroups read for the first time. `fresh`: of these, the share that
+        misses the L2. `beyond`: of what misses it, the share that misses the L3.
         """
         first: defaultdict[int, float] = defaultdict(float)
         for read in reads:
@@ -281,16 +270,7 @@ def returns(
     included, and all workgroups that run at a time do so. Of a buffer they go through no more
     than it has. Caches that choose at random what goes are assumed, as for private memory.
 
-    Args:
-        costs: of the kernel's instructions.
-        function: the kernel.
-        workgroups: of those that are simulated, what their waves did.
-        periods: as of `Trace`.
-        buffers: global memory.
-        caches: of the device.
-
-    Returns:
-        None where there are no such lines.
+    `periods`: as of `Trace`. Returns None where there are no such lines.
     """
     skips = any(
         kept < in_all for waves in workgroups for w in waves for kept, in_all in w.trips.values()
@@ -342,9 +322,8 @@ def _global(costs: Costs, wave: WaveTrace) -> Iterator[tuple[int, Access]]:
 class _Way:
     """What one wave goes through between two touches of a line.
 
-    Attributes:
-        far: of each load that comes back to lines from beyond the L1, its position, how many
-            they are, and what a compute unit, an XCD and the device went through, bytes.
+    `far`: of each load that comes back to lines from beyond the L1, its position, how many they
+    are, and what a compute unit, an XCD and the device went through, bytes.
     """
 
     def __init__(

@@ -22,10 +22,8 @@ Workgroups = Sequence[Sequence[WaveTrace]]
 class Extrapolated(NamedTuple):
     """The time of workgroups with all iterations of their loops.
 
-    Args:
-        cu: the time.
-        cycles: by loop of which not all iterations were simulated, what one iteration of one wave
-            adds to it, nested loops included.
+    `cycles`: by loop of which not all iterations were simulated, what one iteration of one wave
+    adds to it, nested loops included.
     """
 
     cu: CuTime
@@ -40,11 +38,8 @@ def extrapolated(
 ) -> Extrapolated:
     """The time of workgroups with all iterations of their loops.
 
-    Args:
-        workgroups: what their waves did.
-        loops: of the kernel.
-        simulate: gives the time of some workgroups as they are.
-        periods: id of a loop -> iterations that are left out together.
+    `simulate`: gives the time of some workgroups as they are. `periods`: id of a loop -> iterations
+    that are left out together.
     """
     whole = simulate(workgroups)
     missing, in_all = _iterations(workgroups)
@@ -124,13 +119,8 @@ def _wave_without(
 def last_iterations(wave: WaveTrace, loop: str, period: int) -> tuple[list[tuple[int, int]], int]:
     """The last iterations of each entry into a loop, which stand for those that were not kept.
 
-    Args:
-        wave: what it did.
-        loop: its id.
-        period: iterations that belong together; 0 where that is not known.
-
-    Returns:
-        Where they begin and end in the stream, one after another, and how many they are.
+    `period`: iterations that belong together; 0 where that is not known. Returns where they begin
+    and end in the stream, one after another, and how many they are.
     """
     ranges: list[tuple[int, int]] = []
     entry: list[tuple[int, int]] = []
@@ -148,9 +138,7 @@ def last_iterations(wave: WaveTrace, loop: str, period: int) -> tuple[list[tuple
 def without(wave: WaveTrace, ranges: Sequence[tuple[int, int]]) -> WaveTrace:
     """A wave that does not do what stands at some positions.
 
-    Args:
-        wave: what it does.
-        ranges: where each begins and ends, in their order; iterations are left out as a whole.
+    `ranges`: where each begins and ends, in their order; iterations are left out as a whole.
     """
     stream: list[int] = []
     accesses = {}

@@ -72,11 +72,6 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
     the time, nobody knows what it saves: None. Shorter accesses, which need as many instructions,
     save no more time than units are relieved of, and what needs the same bytes no more than memory
     is idle. A loop's work that other lanes do needs them too.
-
-    Args:
-        timing: of the launch.
-        now: its time as it is.
-        removal: what goes.
     """
     changed = _without(timing, removal, _place(timing, removal))
     if changed is None:

@@ -34,10 +34,7 @@ _Apply = Callable[[Timing], Timing | None]
 def savings(timing: Timing, now: LaunchTime, *, bounds: bool = True) -> tuple[Saving, ...]:
     """What each change would save, the most first; bounds come behind the others.
 
-    Args:
-        timing: of the launch.
-        now: its time as it is.
-        bounds: whether those that no change of the code makes are told too.
+    `bounds`: whether those that no change of the code makes are told too.
     """
     found: list[tuple[CostGone, float]] = []
     for change, apply in _CHANGES.items():
@@ -142,10 +139,7 @@ def with_even_workgroups(timing: Timing) -> Timing | None:
 def with_fewer_iterations(timing: Timing, part: float, loops: Container[str] = ()) -> Timing | None:
     """Without a part of the iterations of some outermost loops; None where they are in others.
 
-    Args:
-        timing: of the launch.
-        part: of the iterations.
-        loops: ids of the loops; empty: all.
+    `loops`: ids of the loops; empty: all.
     """
     workgroups = _with_part(timing.workgroups, 1 - part, loops)
     if workgroups is None or workgroups == timing.workgroups:

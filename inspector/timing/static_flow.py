@@ -40,11 +40,7 @@ def known_accesses(
 
     Lanes whose addresses are not known are taken to lie side by side, without bank conflicts.
 
-    Args:
-        function: the kernel.
-        listed: its memory accesses, with what their lanes touch.
-        machine: the target.
-        lanes: of a wave.
+    `listed`: its memory accesses, with what their lanes touch.
     """
     line_bytes = machine.cache_line_bytes or 64
     by_line = {op.line: op for op in listed}
@@ -83,15 +79,8 @@ def unlaunched(
 ) -> Timing:
     """A kernel made ready to be timed without executing it; all its data come from memory.
 
-    Args:
-        function: the kernel.
-        machine: the target; its rates are known.
-        device: that it runs on.
-        accesses: as of `static_workgroups`.
-        resident: workgroups that a compute unit holds at a time.
-        waves: of a workgroup.
-        grid: workgroups of the launch; None: as many as the device holds at a time.
-        trips: as of `static_workgroups`.
+    `accesses`: as of `static_workgroups`. `grid`: workgroups of the launch; None: as many as the
+    device holds at a time. `trips`: as of `static_workgroups`.
 
     Raises:
         KinspectError: the longest way cannot be told.
@@ -124,13 +113,9 @@ def static_workgroups(
 ) -> list[list[WaveTrace]]:
     """The traces of some workgroups, [workgroup][wave].
 
-    Args:
-        function: the kernel.
-        accesses: by index of an instruction, what one wave's access comes to; of its lines only
-            the number counts.
-        workgroups: how many.
-        waves: of each.
-        trips: loop id -> iterations each time that a wave enters it; `MANY` where it has none.
+    `accesses`: by index of an instruction, what one wave's access comes to; of its lines only the
+    number counts. `trips`: loop id -> iterations each time that a wave enters it; `MANY` where it
+    has none.
 
     Raises:
         KinspectError: the longest way cannot be told.

@@ -36,12 +36,8 @@ _ROUNDS: Final = 4
 class Thinned:
     """A kernel's steps, twice: those for addresses and branches, and those for branches alone.
 
-    Args:
-        code: the whole kernel, made ready.
-
-    Attributes:
-        for_addresses, for_branches: the steps of each block.
-        deciding: the loads of global memory on whose results addresses, masks or branches rest.
+    `for_addresses`, `for_branches`: the steps of each block. `deciding`: the loads of global memory
+    on whose results addresses, masks or branches rest.
     """
 
     def __init__(self, code: PreparedCode) -> None:

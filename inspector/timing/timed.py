@@ -53,13 +53,7 @@ class Timing(Struct, frozen=True):
     """A launch made ready to be timed, with or without some of its costs.
 
     Args:
-        machine, rates, device: the target.
-        costs: of the kernel's instructions.
-        placement: of the grid.
-        sharing: where lines come from.
-        function: the kernel.
         workgroups: the waves of each workgroup that is simulated.
-        workgroups_in_grid: how many there are in all.
         footprint: bytes of the buffers that it reads.
         part: of the simulated waves that is simulated; their time is taken to grow evenly.
         outside: the first access outside of every buffer.
@@ -159,14 +153,7 @@ def traced(
 ) -> Timing:
     """Executes what a launch's time rests on.
 
-    Args:
-        emulator: of the kernel.
-        machine: the target.
-        device: that it runs on.
-        launch: the whole grid, with its arguments.
-        buffers: global memory; it is written to.
-        resident: workgroups that a compute unit holds at a time.
-        seconds: that executing the workgroups may take.
+    `launch`: the whole grid, with its arguments. `buffers`: global memory; it is written to.
 
     Raises:
         KinspectError: it takes longer.

@@ -66,10 +66,8 @@ _FEW_RUNS: Final = 16
 class UnevenLoop(Struct, frozen=True):
     """A loop that some waves run far longer than most.
 
-    Args:
-        line: of the assembly where it begins.
-        most: iterations of the wave that runs it longest.
-        median: half of the waves run it at most so often.
+    `most`: iterations of the wave that runs it longest. `median`: half of the waves run it at most
+    so often.
     """
 
     line: int
@@ -113,13 +111,9 @@ def trace(
 ) -> Trace:
     """Executes the workgroups that a launch names.
 
-    Args:
-        emulator: of the kernel.
-        launch: with the numbers of the workgroups.
-        buffers: global memory; it is written to.
-        line_bytes: of a cache line.
-        arch: gfx name, for the banks of the LDS.
-        wanted: numbers of the workgroups of which it is told what they did; None for all.
+    `launch`: with the numbers of the workgroups. `buffers`: global memory; it is written to.
+    `arch`: gfx name, for the banks of the LDS. `wanted`: numbers of the workgroups of which it is
+    told what they did; None for all.
 
     Raises:
         EmulationLimitError: some waves did not come to their end.
@@ -202,9 +196,7 @@ def _storing(function: Function) -> frozenset[int]:
 def uneven(loops: Sequence[TracedLoop], skipped: Array) -> UnevenLoop | None:
     """The loop that a wave runs longest of those that it runs far longer than most.
 
-    Args:
-        loops: of the kernel.
-        skipped: the iterations that were not kept, which are nearly all, int64 [loop, wave].
+    `skipped`: the iterations that were not kept, which are nearly all, int64 [loop, wave].
     """
     found = []
     for traced, runs in zip(loops, skipped, strict=True):

@@ -27,10 +27,7 @@ _SEEN: Final = 3
 class CountedLoop(Struct):
     """A loop whose last branch goes by a comparison of two scalars.
 
-    Args:
-        left, right: the compared operands.
-        goes_on: which comparison of left - right with 0 lets it go on: `lt`, `ne`, …
-        signed: whether they are signed.
+    `goes_on`: which comparison of left - right with 0 lets it go on: `lt`, `ne`, …
     """
 
     left: Operand
@@ -43,9 +40,7 @@ class CountedLoop(Struct):
     def left_over(self, waves: Waves, numbers: Array) -> Array | None:
         """Iterations that waves still run, int64 [wave]; None where that cannot be told yet.
 
-        Args:
-            waves: they stand at the branch, and all go on.
-            numbers: of them among all waves.
+        `waves`: they stand at the branch, and all go on. `numbers`: of them among all waves.
         """
         distance = self._value(self.left, waves) - self._value(self.right, waves)
         if self._numbers is None or not np.array_equal(self._numbers, numbers):
@@ -71,10 +66,7 @@ def counted_loop(
 ) -> CountedLoop | None:
     """The comparison that a loop's last branch goes by; None where it is none of two scalars.
 
-    Args:
-        code: of the kernel.
-        block: that ends with the branch.
-        inside: numbers of the loop's blocks.
+    `block`: that ends with the branch.
     """
     name = code.decoded[block.leave.site].name
     if name not in _BRANCHES:

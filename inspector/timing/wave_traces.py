@@ -91,9 +91,7 @@ class AccessEvent(NamedTuple):
     """An access that waves carry out together.
 
     Args:
-        site: index of the instruction.
         run: number of the block's execution; an instruction may access memory twice in one.
-        waves: numbers of the waves.
         lines: those of global memory that they touch, one wave behind the other.
         counts: how many of them each wave touches.
         moved: bytes of each wave.
@@ -132,10 +130,8 @@ class AccessEvent(NamedTuple):
 class Noted(NamedTuple):
     """What was noted of waves that ran in lockstep.
 
-    Args:
-        runs: the blocks that were kept, in the order of their execution.
-        events: the accesses in them.
-        skipped: how many iterations of each loop each wave ran unkept, int64 [loop, wave].
+    `runs`: the blocks that were kept, in the order of their execution. `skipped`: how many
+    iterations of each loop each wave ran unkept, int64 [loop, wave].
     """
 
     runs: list[Run]
@@ -150,15 +146,7 @@ def wave_traces(
     wanted: Sequence[int],
     line_bytes: int,
 ) -> list[WaveTrace]:
-    """What some waves did, in the order in which they are named.
-
-    Args:
-        code: of the kernel.
-        loops: its loops.
-        noted: of all waves.
-        wanted: numbers of the waves.
-        line_bytes: of a cache line.
-    """
+    """What some waves did, in the order in which they are named."""
     is_wanted = np.zeros(noted.skipped.shape[1], bool)
     is_wanted[list(wanted)] = True
     made = {wave: _Made(code, wave, line_bytes) for wave in wanted}
@@ -240,10 +228,7 @@ def iterations(
 ) -> list[tuple[str, int, int]]:
     """The iterations on a way, as `spans` of a `WaveTrace`.
 
-    Args:
-        way: numbers of the blocks.
-        starts: position in the stream where each of them starts, and where the last one ends.
-        loops: of the kernel.
+    `starts`: position in the stream where each of them starts, and where the last one ends.
     """
     spans = []
     for traced in loops:
@@ -260,11 +245,10 @@ def iterations(
 class Shares(NamedTuple):
     """Which of the lines that instructions touch are those that nobody had touched before.
 
-    Args:
-        fresh: by instruction, their share of the lines that its workgroup had not touched before:
-            the others are in the L1, or were there.
-        stored: by instruction that stores, the share of the lines that nobody had stored to before:
-            what is stored over lines that were read goes to memory all the same.
+    `fresh`: by instruction, their share of the lines that its workgroup had not touched before: the
+    others are in the L1, or were there. `stored`: by instruction that stores, the share of the
+    lines that nobody had stored to before: what is stored over lines that were read goes to memory
+    all the same.
     """
 
     fresh: dict[int, float]
@@ -274,13 +258,7 @@ class Shares(NamedTuple):
 def fresh_shares(
     events: Sequence[AccessEvent], waves_each: int, storing: Collection[int]
 ) -> Shares:
-    """What is first touched by whom.
-
-    Args:
-        events: the accesses, in their order.
-        waves_each: waves of a workgroup.
-        storing: the instructions that store.
-    """
+    """What is first touched by whom."""
     touching = [event for event in events if len(event.lines)]
     if not touching:
         return Shares({}, {})

@@ -17,14 +17,7 @@ Access = tuple[int, int]
 
 
 class AccessRecorder(MachineState):
-    """A machine that keeps a checksum of every access of global memory.
-
-    Args:
-        buffers: its memory; written to as usual.
-
-    Attributes:
-        accesses: in the order in which they were made.
-    """
+    """A machine that keeps a checksum of every access of global memory."""
 
     def __init__(self, buffers: Iterable[Buffer]) -> None:
         self.accesses: list[Access] = []
@@ -43,10 +36,8 @@ class AccessRecorder(MachineState):
     def record(self, addresses: Array, wanted: Array | None, values: Array | None) -> None:
         """Adds an access of the instruction that last called `outside`.
 
-        Args:
-            addresses: of all lanes.
-            wanted: the lanes that take part, bool; None for all.
-            values: what is written; None for a read.
+        `wanted`: the lanes that take part, bool; None for all. `values`: what is written; None for
+        a read.
         """
         active = addresses if wanted is None else addresses[wanted]
         checksum = zlib.crc32(active.tobytes())

@@ -175,10 +175,8 @@ def _is_overwritten_by_lanes(pending: _Pending) -> bool:
 class GlobalShadow:
     """The accesses of a launch.
 
-    Args:
-        workgroups: number of workgroups in the grid.
-        granule: bytes of the narrowest store: 1, 2, 4, 8 or 16.
-        waves: of each workgroup. They are not told apart where the grid has too many for a stamp.
+    `granule`: bytes of the narrowest store: 1, 2, 4, 8 or 16. `waves`: of each workgroup. They are
+    not told apart where the grid has too many for a stamp.
     """
 
     def __init__(self, workgroups: int, granule: int, waves: int) -> None:
@@ -197,12 +195,7 @@ class GlobalShadow:
         self._pending: list[_Pending] = []
 
     def numbers(self, groups: Array, waves: Array) -> Array:
-        """Numbers waves throughout the grid, as accesses take them.
-
-        Args:
-            groups: their workgroups, int64 [wave].
-            waves: their numbers in these, [wave].
-        """
+        """Numbers waves throughout the grid, as accesses take them."""
         return groups << self._wave_bits | waves if self._wave_bits else groups
 
     def meet(self, groups: Array) -> None:
@@ -219,14 +212,8 @@ class GlobalShadow:
     def read(self, buffer: Buffer, offsets: Array, waves: Array, size: int) -> int:
         """Notes a read, for later writes over it.
 
-        Args:
-            buffer: where.
-            offsets: in it [lane], in bytes.
-            waves: the lanes' waves, int64 [lane]; see `numbers`.
-            size: bytes of each lane.
-
-        Returns:
-            Lanes that read what another workgroup or wave writes.
+        `offsets`: in it [lane], in bytes. `waves`: the lanes' waves, int64 [lane]; see `numbers`.
+        Returns lanes that read what another workgroup or wave writes.
         """
         stamps = self._stamps_of(buffer, offsets)
         if stamps is None:
@@ -249,15 +236,8 @@ class GlobalShadow:
     def write(self, buffer: Buffer, offsets: Array, waves: Array, size: int, values: Array) -> int:
         """Notes a write, before it is done; `written` is to follow those of an instruction.
 
-        Args:
-            buffer: where.
-            offsets: in it [lane], in bytes.
-            waves: the lanes' waves, int64 [lane]; see `numbers`.
-            size: bytes of each lane.
-            values: as `MemoryWords.scatter` takes them.
-
-        Returns:
-            Lanes that write what another workgroup reads or writes, or another wave writes.
+        `values`: as `MemoryWords.scatter` takes them. Returns lanes that write what another
+        workgroup reads or writes, or another wave writes.
         """
         stamps = self._stamps_of(buffer, offsets)
         if stamps is None:

@@ -20,11 +20,8 @@ from .lds_watch import Note, WatchedWorkgroups
 class GlobalAccess(Struct):
     """An access of global memory by the lanes of some waves.
 
-    Args:
-        waves: who accesses.
-        where: addresses, int64 [wave, lane].
-        usable: which lanes do, bool [wave, lane]; None for all.
-        size: bytes of each lane.
+    `where`: addresses, int64 [wave, lane]. `usable`: which lanes do, bool [wave, lane]; None for
+    all.
     """
 
     waves: Waves
@@ -37,7 +34,6 @@ class _Part(Struct, frozen=True):
     """Lanes of an access that lie in one buffer.
 
     Args:
-        buffer: which.
         offsets: in it [lane], in bytes.
         waves: the lanes' waves as `GlobalShadow.numbers` has them, int64 [lane].
         lanes: which of the access's usable lanes they are; None for all.
@@ -54,10 +50,6 @@ class GlobalWatch:
 
     Reads of buffers that nobody has written yet are noted for a few workgroups alone, of those that
     are resident first.
-
-    Args:
-        shadow: what is known of every granule of memory.
-        note: takes troubles.
     """
 
     def __init__(self, shadow: GlobalShadow, note: Note) -> None:
@@ -90,12 +82,7 @@ class GlobalWatch:
     ) -> None:
         """An access is about to happen.
 
-        Args:
-            context: the instruction's.
-            memory: the buffers.
-            access: the lanes.
-            values: what a write writes, as `MemoryWords.scatter` takes it; None for a read.
-            atomic: whether it is an atomic operation.
+        `values`: what a write writes, as `MemoryWords.scatter` takes it; None for a read.
         """
         orders = atomic or context.coherent
         for part in self._parts(memory, access, everyone=orders or values is not None):

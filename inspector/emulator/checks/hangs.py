@@ -25,11 +25,8 @@ def describe_standing(
 ) -> str:
     """Says where every group of waves stands, and notes those that wait or loop as a `hang`.
 
-    Args:
-        code: what they execute.
-        machine: takes the troubles; knows what instructions accessed last.
-        waiting: index of a barrier, and the waves that wait there.
-        running: number of a block of `code`, and the waves that run it.
+    `waiting`: index of a barrier, and the waves that wait there. `running`: number of a block of
+    `code`, and the waves that run it.
     """
     groups = [(f"wait at {code.line(site)}", site, True, waves) for site, waves in waiting]
     groups += [(*_activity(code, machine, block), waves) for block, waves in running]

@@ -40,12 +40,7 @@ _MEMORY: Final = frozenset(
 class Hazard(Struct, frozen=True):
     """Two instructions that stand too close.
 
-    Args:
-        first: index of the earlier one.
-        second: index of the one that meets its registers.
-        needed: wait states that must lie between.
-        between: those that do.
-        why: what they do to the registers.
+    `needed`: wait states that must lie between. `between`: those that do.
     """
 
     first: int
@@ -71,13 +66,9 @@ def hazards_of(
 ) -> list[Hazard]:
     """All pairs of instructions that stand too close on some path.
 
-    Args:
-        function: the code and its flow graph.
-        decoded: its instructions, taken apart.
-        effects: what they do to registers.
-        arch: gfx name; others than `ARCHS` have none of these hazards.
-        cycles: of matrix instructions, by mnemonic; `:narrow` behind it where formats of 4 and 6
-            bits take fewer, which are then assumed.
+    `arch`: gfx name; others than `ARCHS` have none of these hazards. `cycles`: of matrix
+    instructions, by mnemonic; `:narrow` behind it where formats of 4 and 6 bits take fewer, which
+    are then assumed.
     """
     if arch not in ARCHS:
         return []

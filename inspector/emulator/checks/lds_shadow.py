@@ -43,11 +43,8 @@ class _Read(Struct, frozen=True):
 class LdsShadow:
     """The last writer and the readers of each granule.
 
-    Args:
-        local: the memory.
-        slots: resident workgroups.
-        granule: bytes: 1, 2, 4, 8 or 16.
-        barriers: how many barriers each workgroup has passed, int64 [slot]; others count.
+    `granule`: bytes: 1, 2, 4, 8 or 16. `barriers`: how many barriers each workgroup has passed,
+    int64 [slot]; others count.
     """
 
     def __init__(self, local: LocalMemory, slots: int, granule: int, barriers: Array) -> None:
@@ -66,15 +63,8 @@ class LdsShadow:
     def read(self, where: Array, slots: Array, waves: Array, size: int) -> tuple[int, int]:
         """Notes a read.
 
-        Args:
-            where: byte offsets in all LDS [lane].
-            slots: the lanes' workgroups.
-            waves: the lanes' waves in these.
-            size: bytes of each lane.
-
-        Returns:
-            Lanes that read what another wave wrote since the barrier, and lanes that read what
-            nobody has written.
+        `where`: byte offsets in all LDS [lane]. Returns lanes that read what another wave wrote
+        since the barrier, and lanes that read what nobody has written.
         """
         granules, epochs = self._granules(where, size), self._epochs.take(slots)
         first = epochs * _EPOCH
@@ -107,15 +97,8 @@ class LdsShadow:
     def write(self, where: Array, slots: Array, waves: Array, size: int, same: Array) -> int:
         """Notes a write, before it is done; see `read`.
 
-        Args:
-            where: byte offsets in all LDS [lane].
-            slots: the lanes' workgroups.
-            waves: the lanes' waves in these.
-            size: bytes of each lane.
-            same: bool [lane]: memory holds this lane's value already.
-
-        Returns:
-            Lanes that write what another wave has read or written since the barrier.
+        `same`: bool [lane]: memory holds this lane's value already. Returns lanes that write what
+        another wave has read or written since the barrier.
         """
         self._note_reads()
         granules = self._granules(where, size)
@@ -133,12 +116,7 @@ class LdsShadow:
     def collided(self, where: Array, slots: Array, waves: Array, size: int, same: Array) -> int:
         """Ends a write; returns how many lanes' values another wave overwrote in the same step.
 
-        Args:
-            where: byte offsets in all LDS [lane].
-            slots: the lanes' workgroups.
-            waves: the lanes' waves in these.
-            size: bytes of each lane.
-            same: bool [lane]: memory holds this lane's value now.
+        `same`: bool [lane]: memory holds this lane's value now.
         """
         lost = np.flatnonzero(~same)
         if not len(lost):

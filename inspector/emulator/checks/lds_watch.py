@@ -24,11 +24,7 @@ Note = Callable[[str, int, str], None]
 
 
 class WatchedWorkgroups:
-    """The resident workgroups that are watched.
-
-    Args:
-        slots: how many workgroups are resident.
-    """
+    """The resident workgroups that are watched."""
 
     def __init__(self, slots: int) -> None:
         self._is_watched = np.zeros(slots, bool)
@@ -61,14 +57,9 @@ class WatchedWorkgroups:
     ) -> tuple[Array, Array, Array, Array | None] | None:
         """Offsets, workgroups, wave numbers and values of the lanes that are watched, [lane].
 
-        Args:
-            waves: who accesses.
-            where: byte offsets in all LDS [wave, lane].
-            usable: which lanes do, bool [wave, lane]; None for all.
-            values: what a write writes, as `MemoryWords.scatter` takes it; None for a read.
-
-        Returns:
-            None where nobody is watched.
+        `where`: byte offsets in all LDS [wave, lane]. `usable`: which lanes do, bool [wave, lane];
+        None for all. `values`: what a write writes, as `MemoryWords.scatter` takes it; None for a
+        read. Returns None where nobody is watched.
         """
         index, slots, numbers = self.waves(waves)
         if not len(index):
@@ -93,12 +84,7 @@ class WatchedWorkgroups:
 class LdsWatch:
     """The accesses of LDS by the workgroups that are resident.
 
-    Args:
-        local: their LDS.
-        granule: bytes of the kernel's narrowest access of LDS.
-        barriers: how many barriers each workgroup has passed, int64 [slot]; others count.
-        watched: the workgroups that are watched.
-        note: takes troubles.
+    `barriers`: how many barriers each workgroup has passed, int64 [slot]; others count.
     """
 
     def __init__(

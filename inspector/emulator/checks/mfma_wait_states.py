@@ -28,13 +28,8 @@ _SINGLE: Final = re.compile(r"v_mfma_f32_\d+x\d+x\d+(_\d+b)?_?f32")
 class EarlierInstruction(Struct, frozen=True):
     """An instruction that later ones may come too close to.
 
-    Args:
-        site: its index.
-        matrix: whether it is a matrix instruction.
-        result: the registers that it writes.
-        writes: registers of its result that no later product has waited for and written.
-        accumulates: registers that it reads as C.
-        dot: the mnemonic of a dot product.
+    `writes`: registers of its result that no later product has waited for and written.
+    `accumulates`: registers that it reads as C.
     """
 
     site: int
@@ -48,12 +43,8 @@ class EarlierInstruction(Struct, frozen=True):
 class WaitStates:
     """The wait states that a function's instructions need between them.
 
-    Args:
-        function: the code.
-        decoded: its instructions, taken apart.
-        arch: gfx name.
-        cycles: of matrix instructions, by mnemonic; `:narrow` behind it where formats of 4 and 6
-            bits take fewer, which are then assumed.
+    `cycles`: of matrix instructions, by mnemonic; `:narrow` behind it where formats of 4 and 6 bits
+    take fewer, which are then assumed.
     """
 
     def __init__(

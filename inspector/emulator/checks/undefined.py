@@ -59,13 +59,9 @@ def note_undefined_uses(
 ) -> None:
     """Notes the registers that were never written and on which accesses depend.
 
-    Args:
-        registers: bit set of those that may be read before they are written.
-        grid: runs the kernel's workgroups; its counts of blocks are as before afterwards.
-        launch: what is launched.
-        buffers: the launch's memory, before it runs; not changed.
-        numbers: numbers of the launch's workgroups.
-        machine: takes the notes.
+    `registers`: bit set of those that may be read before they are written. `grid`: runs the
+    kernel's workgroups; its counts of blocks are as before afterwards. `buffers`: the launch's
+    memory, before it runs; not changed.
     """
     if not registers or sum(buffer.size for buffer in buffers) > _MOST_BYTES:
         return

@@ -43,7 +43,6 @@ class AccessForm(Struct, frozen=True):
 
     Args:
         space: global, flat, buffer or scratch.
-        writes: whether it is a store.
         size: bytes of each lane.
         signed: whether a byte or short is sign-extended.
         half: half of the register that a 16-bit form reads or writes; None for whole registers.

@@ -28,11 +28,8 @@ Compute = Callable[..., Array]
 class AtomicOperation(Struct, frozen=True):
     """An atomic operation: its type and its function.
 
-    Args:
-        dtype: type of memory, operands and result.
-        compute: new values from old ones and operands.
-        ufunc: `compute` as a numpy function that can accumulate, where there is one.
-        operands: 2 for compare-and-swap and its like.
+    `ufunc`: `compute` as a numpy function that can accumulate, where there is one. `operands`: 2
+    for compare-and-swap and its like.
     """
 
     dtype: Any
@@ -132,12 +129,8 @@ def operation_of(
 ) -> AtomicOperation:
     """Returns the operation that the parts of a mnemonic name.
 
-    Args:
-        name: `add`, `smin`, `pk_add`, ….
-        kind: type that the mnemonic names (`f32`, `u64`), empty for none.
-        target: the GPU.
-        wide: whether it works on 64 bits.
-        in_lds: whether LDS carries it out, which goes by the mode of the wave.
+    `name`: `add`, `smin`, `pk_add`, …. `kind`: type that the mnemonic names (`f32`, `u64`), empty
+    for none. `in_lds`: whether LDS carries it out, which goes by the mode of the wave.
 
     Raises:
         NotCoveredError: for an unknown name.
@@ -187,15 +180,8 @@ def apply(
 ) -> Array:
     """Carries out an atomic operation, in lane order where places coincide.
 
-    Args:
-        read: values at places that differ.
-        write: sets them.
-        where: each lane's place [lane].
-        operands: each lane's, of the operation's type.
-        operation: what is done.
-
-    Returns:
-        The value before each lane's turn.
+    `where`: each lane's place [lane]. `operands`: each lane's, of the operation's type. Returns the
+    value before each lane's turn.
     """
     if not len(where):
         return np.zeros(0, operation.dtype)

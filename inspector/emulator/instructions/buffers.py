@@ -27,7 +27,6 @@ class Resource(Struct):
     """Descriptors of all waves, int64 [wave] each.
 
     Args:
-        base: address of the buffer.
         stride: bytes from one index to the next.
         records: bytes or indices that the buffer has.
         element: bytes that are swizzled together; 0 where addresses are not swizzled.
@@ -84,13 +83,10 @@ class _Access(Struct, frozen=True):
     """A buffer access as the instruction states it.
 
     Args:
-        target: the GPU.
         descriptor: row of the descriptor's first scalar register.
         index: the lanes' indices; None without `idxen`.
         offset_register: the lanes' offsets; None without `offen`.
         scalar_offset: the offset that takes no part in the range check.
-        offset: the instruction's own.
-        size: bytes of each lane.
         parts: where the parts begin whose range is checked by itself.
         part_size: bytes of each of these.
     """
@@ -123,12 +119,8 @@ def buffer_addresses(
 ) -> Addresses:
     """`v[0:1], s[0:3], s4 idxen offen offset:16`.
 
-    Args:
-        decoded: names the modifiers.
-        context: the target.
-        operands: from the address on.
-        size: bytes of each lane.
-        indivisible: an access is in range as a whole or not at all (atomics).
+    `operands`: from the address on. `indivisible`: an access is in range as a whole or not at all
+    (atomics).
     """
     access = _access_of(decoded, context, operands, size, indivisible=indivisible)
     target, row = access.target, access.descriptor

@@ -92,12 +92,8 @@ def _write_all(waves: Waves, row: int, words: Array) -> None:
 class _Conversion(Struct, frozen=True):
     """A conversion as its mnemonic states it.
 
-    Args:
-        result: kind or format of the results.
-        kind: kind or format of the sources.
-        count: elements of each lane.
-        stochastic: whether a source is the noise for rounding.
-        interleaved: whether two sources' elements take turns.
+    `stochastic`: whether a source is the noise for rounding. `interleaved`: whether two sources'
+    elements take turns.
     """
 
     result: str

@@ -62,12 +62,7 @@ def plain_places(decoded: Decoded) -> tuple[int, list[int], int] | None:
 def places_step(decoded: Decoded, context: BuildContext) -> Step | None:
     """A step that tells the machine where a read or write lies, and carries nothing out.
 
-    Args:
-        decoded: the instruction.
-        context: names it.
-
-    Returns:
-        The step; None for accesses of other forms than `plain_places` has.
+    Returns the step; None for accesses of other forms than `plain_places` has.
     """
     plain = plain_places(decoded)
     if plain is None:

@@ -46,10 +46,7 @@ def in_class(value: Array, classes: Array, kind: str) -> Array:
     From bit 0 on: signalling NaN, quiet NaN, -inf, -normal, -denormal, -0, +0, +denormal, +normal,
     +inf (CDNA3 ISA, V_CMP_CLASS_F32).
 
-    Args:
-        value: floats; float32 for `f16` too.
-        classes: uint32 masks.
-        kind: `f16`, `f32` or `f64`.
+    `value`: floats; float32 for `f16` too.
     """
     # f16 comes as float32, of which its denormals are normal numbers.
     smallest_normal = {"f16": 2.0**-14, "f32": 2.0**-126, "f64": 2.0**-1022}[kind]

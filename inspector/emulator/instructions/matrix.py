@@ -65,10 +65,8 @@ def only_modifiers(decoded: Decoded, *known: str) -> None:
 def take_operand(kind: str, size: int, target: ExecutionTarget) -> Take:
     """How an operand's registers become numbers, K before the rows.
 
-    Args:
-        kind: see `BITS`; the i and u kinds differ by their sign.
-        size: rows, which are the lanes of a group.
-        target: decides which float8 is meant, and whether subnormals are flushed.
+    `kind`: see `BITS`; the i and u kinds differ by their sign. `size`: rows, which are the lanes of
+    a group.
     """
     flush = flushes(kind, target)
     if kind == "f16":
@@ -220,9 +218,7 @@ def _take_packed(size: int, width: int, table: Array) -> Take:
 def in_k_order(values: Array, chunk: int) -> Array:
     """[wave, group, k of the lane, row] -> [wave, k, row] where the groups take turns at K.
 
-    Args:
-        values: as `Take` gives them.
-        chunk: consecutive K that a lane holds before the next group's turn.
+    `chunk`: consecutive K that a lane holds before the next group's turn.
     """
     waves, groups, lane_depth, rows = values.shape
     parted = values.reshape(waves, groups, lane_depth // chunk, chunk, rows)

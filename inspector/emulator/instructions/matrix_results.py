@@ -44,12 +44,7 @@ def finish_into(
 ) -> Finish:
     """Returns the step that adds C to a product and writes D.
 
-    Args:
-        target: D.
-        c: C.
-        kind: kind of D's elements: `f32`, `i32`, `f16`, `bf16`.
-        clamp: integers saturate.
-        flush: subnormal results become 0.
+    `clamp`: integers saturate. `flush`: subnormal results become 0.
     """
     if c.kind == kind:
         check_count(c.operand, target.count)
@@ -74,8 +69,8 @@ def accumulator(
 ) -> Accumulator | None:
     """Returns the registers and number of C that D may be kept for in the product's order.
 
-    Returns:
-        None where something modifies the result (not `plain`), or C is no plain matrix or number.
+    Returns None where something modifies the result (not `plain`), or C is no plain matrix or
+    number.
     """
     if not plain or kind not in ("f32", "i32") or c.kind not in ("vgpr", "constant"):
         return None

@@ -127,8 +127,7 @@ def scales_of(scale: Operand, byte: int, rows: int, text: str) -> Callable[[Wave
 def multiply_scaled(a: Array, b: Array, a_scale: Array, b_scale: Array) -> Array:
     """[wave, 1, k, row], [wave, 1, k, column] and scales [wave, K block, row] -> the product.
 
-    Returns:
-        float32 [wave, row, column].
+    Returns float32 [wave, row, column].
     """
     waves, blocks, rows = a_scale.shape
     lane_depth = a.shape[2] // blocks

@@ -81,11 +81,7 @@ def _evaluated(
 def packed_halves(kind: str, count: int, choose: Choice, *, accumulates: bool = False) -> Builder:
     """v_pk_*_f16 and its like: op_sel picks halves for the low result, op_sel_hi for the high.
 
-    Args:
-        kind: kind of all halves.
-        count: number of sources.
-        choose: target -> what it computes from the sources.
-        accumulates: the destination is the last source (v_pk_fmac_f16).
+    `accumulates`: the destination is the last source (v_pk_fmac_f16).
     """
     integral = kind in ("u16", "i16")
 

@@ -105,12 +105,8 @@ def define_scalar(
 ) -> None:
     """Registers scalar operations of one form.
 
-    Args:
-        names: mnemonics.
-        result: kind of the destination.
-        kinds: kinds of the sources, separated by blanks.
-        compute: from the sources to the result; with `scc` "own", to (result, scc).
-        scc: "" leaves SCC, "nonzero" sets it to result != 0, "own" to what compute says.
+    `compute`: from the sources to the result; with `scc` "own", to (result, scc). `scc`: "" leaves
+    SCC, "nonzero" sets it to result != 0, "own" to what compute says.
     """
     sources = kinds.split()
 

@@ -43,9 +43,7 @@ def picked(values: Array, lanes: Array | None) -> Array:
 class StoredRegisters(Struct, frozen=True):
     """The registers whose contents lanes store.
 
-    Args:
-        first: row of the first one.
-        half: which half of it, for 1 and 2 bytes.
+    `half`: which half of it, for 1 and 2 bytes.
     """
 
     first: int
@@ -72,11 +70,7 @@ def lds_places(
 
     What lies past the workgroup's LDS reads 0 and is not written.
 
-    Args:
-        waves: those that access it.
-        context: names the instruction.
-        inner: addresses in the workgroup's LDS, uint32 [wave, lane].
-        size: bytes of each.
+    `inner`: addresses in the workgroup's LDS, uint32 [wave, lane].
     """
     local = waves.machine.local
     base = (waves.workgroup.astype(I64) * local.stride)[:, None]
@@ -98,11 +92,7 @@ def private_places(
 ) -> tuple[Array, Array | None]:
     """Byte offsets in all lanes' private memory, int64 [wave, lane], and which are inside.
 
-    Args:
-        waves: those that access it.
-        context: names the instruction.
-        inner: addresses in the lane's private memory, int64 [wave, lane].
-        size: bytes of each.
+    `inner`: addresses in the lane's private memory, int64 [wave, lane].
     """
     private = waves.machine.private
     inside = (inner >= 0) & (inner <= private.size - size)
@@ -174,12 +164,7 @@ def read_registers(
 
     Dwords are loaded one by one where only some of a lane's are in range.
 
-    Args:
-        waves: who loads.
-        context: names the instruction.
-        form: its space and size.
-        where: addresses, int64 [wave, lane].
-        inside: what is in range, as `addressing.Addresses` has it.
+    `inside`: what is in range, as `addressing.Addresses` has it.
     """
     read = READS[form.space]
     if inside is None or inside.ndim == 2:

@@ -62,13 +62,9 @@ def multiply(a: Array, indices: Array, b: Array) -> Array:
 
     Rows of B that no index names play no part, so that their infinities do no harm.
 
-    Args:
-        a: the elements that A has, [wave, element, row], in the order of K.
-        indices: each element's place among its four K, 0 to 3, of the same shape.
-        b: B, [wave, k, column].
-
-    Returns:
-        float32 [wave, row, column].
+    `a`: the elements that A has, [wave, element, row], in the order of K. `indices`: each element's
+    place among its four K, 0 to 3, of the same shape. `b`: B, [wave, k, column]. Returns float32
+    [wave, row, column].
     """
     fours = np.arange(a.shape[1])[:, None] // 2 * 4
     depth = (fours + indices).transpose(0, 2, 1)  # [wave, row, element]

@@ -30,10 +30,8 @@ KINDS: Final[Mapping[str, Kind]] = {
 class AccessBytes(Struct, frozen=True):
     """Bytes that an access touches: some have two places (`ds_read2`).
 
-    Args:
-        where: LDS bytes, int64 [wave, lane].
-        active: lanes that take part, bool of the same shape; None for all.
-        size: bytes of each lane.
+    `where`: LDS bytes, int64 [wave, lane]. `active`: lanes that take part, bool of the same shape;
+    None for all.
     """
 
     where: Array
@@ -45,10 +43,7 @@ class LdsAccess(Struct, eq=False):
     """One execution of an instruction by some waves.
 
     Args:
-        site: index of the instruction.
-        number: the access's, in the order of issue.
         kind: `copy` for one from memory into LDS.
-        waves: their numbers.
         parts: empty where its bytes are not known.
         first: by wave, the barriers that it had waited for at the issue.
         last: by wave, those that it had signalled at the end; missing where no wait has come.
@@ -70,7 +65,6 @@ class LdsTrace(Struct):
         waits: how many barriers each wave has waited for.
         barriers: how many each wave has signalled.
         barrier_at: by wave, the instruction of each of these.
-        accesses: in the order of issue.
         overtaken: accesses of a wave, each with the copies into LDS that the same wave has issued
             and not waited for.
     """
@@ -89,8 +83,7 @@ class LdsTrace(Struct):
     def fork(self, unfinished: Mapping[int, LdsAccess]) -> TraceFork:
         """The trace as it is now, to be continued on another way.
 
-        Args:
-            unfinished: copies of the accesses that have not ended, by number.
+        `unfinished`: copies of the accesses that have not ended, by number.
         """
         return TraceFork(
             self,
@@ -120,11 +113,8 @@ class LdsTrace(Struct):
     ) -> LdsAccess:
         """Adds an access, and returns it.
 
-        Args:
-            inst: the instruction.
-            waves: the numbers of the waves that issue it.
-            parts: its bytes; none where they are not known.
-            copies: those into LDS that these waves have not waited for.
+        `parts`: its bytes; none where they are not known. `copies`: those into LDS that these waves
+        have not waited for.
         """
         first = {wave: self.waits[wave] for wave in waves}
         access = LdsAccess(inst.index, len(self.accesses), KINDS[inst.cls], waves, parts, first)
@@ -146,9 +136,7 @@ class TraceFork(Struct, frozen=True):
 
     Args:
         trace: goes on; it only grows, and finished accesses do not change.
-        waits, barriers: its counts.
         passed: by wave, how many entries `barrier_at` had.
-        accesses, overtaken: how many there were.
         unfinished: copies of the accesses that had not ended, by number.
     """
 
@@ -179,7 +167,6 @@ class LdsTraces(Struct):
     """The ways that were followed through a kernel.
 
     Args:
-        ways: each of them.
         executed: indices of LDS accesses that were reached.
         undecided: indices of those whose bytes were not known each time.
         why: why there is no way; empty where there is.

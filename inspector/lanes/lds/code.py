@@ -35,9 +35,6 @@ class _PlainStep(NamedTuple):
     """An instruction that is carried out.
 
     Args:
-        step: carries it out.
-        parts: the instruction, taken apart.
-        effect: the registers that it reads and writes.
         reads: all that its result rests on, EXEC included.
         brings: whether its result is a value that is not followed.
         is_special: whether it writes EXEC or a single lane, or consists of two operations.
@@ -55,13 +52,8 @@ class LdsCode:
     """A kernel's instructions, with the part that its LDS addresses depend on.
 
     Attributes:
-        function: all of it.
-        target: the GPU.
-        decoded: by index, the instruction taken apart.
-        effects: by index, the registers that it reads and writes.
         chosen: indices of the instructions that are carried out; none where it takes too long to
             find them.
-        steps: by index, the steps of these.
         address_bits: by index of an access, the registers that its LDS address lies in.
         plain: by index of a common read or write, its address and offsets (`plain_places`).
     """

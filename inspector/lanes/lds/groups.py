@@ -30,8 +30,6 @@ class WaveGroup(Struct, eq=False):
     """Waves that stand at the same block.
 
     Args:
-        block: its index.
-        waves: their registers.
         unknown: set of registers whose values are.
         masks: vector row -> lanes, bool [wave, lane], in which it is known; in others it is not.
         queues: by counter, oldest first.

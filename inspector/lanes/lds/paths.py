@@ -93,9 +93,7 @@ def reached_accesses(function: Function) -> list[frozenset[int]]:
 class Loops:
     """Decides how often loops go round.
 
-    Args:
-        blocks: of the function.
-        loops: of the function; a loop's number is its place here.
+    `loops`: of the function; a loop's number is its place here.
     """
 
     def __init__(self, blocks: Sequence[Block], loops: Sequence[Loop]) -> None:

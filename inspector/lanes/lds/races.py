@@ -36,12 +36,8 @@ class Race(Struct, frozen=True):
     """Two instructions that touch the same bytes in no order.
 
     Args:
-        first: index of the one that the code comes to first.
-        second: that of the other one.
-        first_writes, second_writes: whether each of them writes.
         cause: `barrier`: none lies between; `wait`: one does, but the first may still be on its way
             there; `own-wait`: the same wave reads what it copies into LDS, and does not wait.
-        barrier: index of that barrier.
         carried: whether the second is of a later iteration, so that it may stand before the first.
         bytes: how many bytes of two waves meet.
     """
@@ -62,7 +58,6 @@ class RaceReport(Struct, frozen=True):
     Args:
         races: each pair of instructions once, in the order of the code.
         decided: how many accesses of LDS it is known of which bytes they touch.
-        accesses: how many there are.
         why: why nothing is known; empty where something is.
     """
 

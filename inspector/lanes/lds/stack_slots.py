@@ -29,13 +29,7 @@ _DWORDS: Final = re.compile(r"(?:scratch|buffer)_(load|store)_(?:dword(?:x(\d))?
 
 
 class SpillAccess(Struct, frozen=True):
-    """A register that is stored to its slot, or loaded from there.
-
-    Args:
-        register: row of the first register.
-        rows: those of the slot's dwords.
-        stores: whether it stores; it loads otherwise.
-    """
+    """A register that is stored to its slot, or loaded from there."""
 
     register: int
     rows: tuple[int, ...]

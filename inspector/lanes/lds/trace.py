@@ -59,11 +59,7 @@ def traces_of(
 ) -> LdsTraces:
     """Follows a kernel's waves, on each way that leads to accesses of LDS.
 
-    Args:
-        function: the kernel.
-        gpu: what executes it.
-        workgroup: its work-items in x, y and z.
-        arguments: what is known of its arguments: they decide how often loops go round.
+    `arguments`: what is known of its arguments: they decide how often loops go round.
     """
     why = _why_not(function, workgroup)
     if why:
