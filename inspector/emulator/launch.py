@@ -228,9 +228,7 @@ class Emulator:
         if not launch.checks:
             return MachineState(memory, counts=self.counts)
         shadow = GlobalShadow(
-            math.prod(launch.grid),
-            self.code.global_granule,
-            waves_of(launch.threads, self.target),
+            math.prod(launch.grid), self.code.global_granule, waves_of(launch.threads, self.target)
         )
         return MachineState(memory, self.code.lds_granule, self.counts, shadow)
 
@@ -244,11 +242,7 @@ class Emulator:
         return np.split(numbers, [share[0] for share in shares[1:]])
 
     def _execute_apart(
-        self,
-        launch: Launch,
-        shares: Sequence[Array],
-        machine: MachineState,
-        limits: LaunchLimits,
+        self, launch: Launch, shares: Sequence[Array], machine: MachineState, limits: LaunchLimits
     ) -> Array:
         """Executes each share of the workgroups in a process of its own; see `GridRunner.run`."""
         code, counts = self.code, self.counts

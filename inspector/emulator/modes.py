@@ -177,8 +177,5 @@ def _in(mode: _Mode, target: ExecutionTarget) -> ExecutionTarget | None:
     if mode.unknown or single not in (0, 3) or other not in (0, 3):
         return None
     return replace(
-        target,
-        flush32=single == 0,
-        flush16=other == 0,
-        saturates16=bool(mode.bits & _OVERFLOW),
+        target, flush32=single == 0, flush16=other == 0, saturates16=bool(mode.bits & _OVERFLOW)
     )

@@ -198,11 +198,7 @@ class AddressCode:
         )
 
     def _step(
-        self,
-        site: int,
-        instruction: Instruction,
-        parts: Decoded,
-        labels: dict[str, int],
+        self, site: int, instruction: Instruction, parts: Decoded, labels: dict[str, int]
     ) -> Step:
         move = self._moves.get(site)
         return move or step_anywhere(instruction, parts, self.target, labels)
@@ -231,10 +227,7 @@ def _words_of(parts: Decoded, effect: RegisterEffect) -> Sequence[RegisterEffect
             effect.reads & ~only_high, low_word, effect.low & low_word, effect.high & low_word
         ),
         RegisterEffect(
-            effect.reads,
-            effect.writes & ~low_word,
-            effect.low & ~low_word,
-            effect.high & ~low_word,
+            effect.reads, effect.writes & ~low_word, effect.low & ~low_word, effect.high & ~low_word
         ),
     )
 

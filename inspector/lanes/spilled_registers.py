@@ -81,10 +81,7 @@ def follow_spills(
 
 
 def _data_rows(
-    function: Function,
-    decoded: Sequence[Decoded],
-    effects: Sequence[RegisterEffect],
-    site: int,
+    function: Function, decoded: Sequence[Decoded], effects: Sequence[RegisterEffect], site: int
 ) -> Sequence[int]:
     """The vector registers that an access of scratch stores or loads, in order."""
     if function.instructions[site].cls != "scratch_store":
@@ -104,10 +101,7 @@ def _with_slots(effect: RegisterEffect, slots: Sequence[int], *, is_store: bool)
     if not is_store:
         return replace(effect, reads=effect.reads | bits)
     return replace(
-        effect,
-        writes=effect.writes | bits,
-        low=effect.low | bits,
-        high=effect.high | bits,
+        effect, writes=effect.writes | bits, low=effect.low | bits, high=effect.high | bits
     )
 
 

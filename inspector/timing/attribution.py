@@ -84,11 +84,7 @@ def attributed(timing: Timing, now: LaunchTime) -> Attribution:
         for rows in (stalled, blamed):
             rows.setdefault(site, [0.0] * len(REASONS))[MEMORY] += share
     return Attribution(
-        launch,
-        tail,
-        {site: cycles * scale for site, cycles in issued.items()},
-        stalled,
-        blamed,
+        launch, tail, {site: cycles * scale for site, cycles in issued.items()}, stalled, blamed
     )
 
 

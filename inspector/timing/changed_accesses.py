@@ -88,8 +88,7 @@ def with_fewest_lines(timing: Timing, sites: Container[int] | None = None) -> Ti
                 pool, begin = pools[number], taken[number]
                 taken[number] += fewest
                 accesses[position] = replace(
-                    access,
-                    lines=tuple(pool[at % len(pool)] for at in range(begin, begin + fewest)),
+                    access, lines=tuple(pool[at % len(pool)] for at in range(begin, begin + fewest))
                 )
         return replace(wave, accesses=accesses) if any(taken.values()) else wave
 

@@ -20,12 +20,7 @@ from .changed_accesses import (
 from .changed_code import with_earlier_loads, without_sites
 from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, SCALAR, STORE, VECTOR
 from .repeated_products import without_repeated_products
-from .savings import (
-    with_even_workgroups,
-    with_fewer_iterations,
-    with_latency,
-    with_more_waves,
-)
+from .savings import with_even_workgroups, with_fewer_iterations, with_latency, with_more_waves
 from .timed import LaunchTime, Timing, timed
 
 _KINDS: Final[Mapping[Removed, tuple[int, ...]]] = {

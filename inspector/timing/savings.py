@@ -12,12 +12,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..model.time import BOUNDS, CostGone, Saving
-from .changed_accesses import (
-    APART,
-    with_fewest_lines,
-    with_wide_accesses,
-    without_conflicts,
-)
+from .changed_accesses import APART, with_fewest_lines, with_wide_accesses, without_conflicts
 from .changed_code import with_earlier_loads, without_sites
 from .costs import BARRIER, LDS, LOAD, MATRIX, STORE, VECTOR, Cost
 from .reduced import without

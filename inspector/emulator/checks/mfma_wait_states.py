@@ -48,11 +48,7 @@ class WaitStates:
     """
 
     def __init__(
-        self,
-        function: Function,
-        decoded: Sequence[Decoded],
-        arch: str,
-        cycles: Mapping[str, int],
+        self, function: Function, decoded: Sequence[Decoded], arch: str, cycles: Mapping[str, int]
     ) -> None:
         self.instructions = function.instructions
         self.decoded = decoded

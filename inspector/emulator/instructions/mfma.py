@@ -20,14 +20,7 @@ from ..matrix_products import MatrixOperand, MatrixProduct
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..vector_operands import check_count
 from ..waves import U32, Array, Waves, paired
-from .matrix import (
-    BITS,
-    Take,
-    flushes,
-    only_modifiers,
-    registers_of,
-    take_operand,
-)
+from .matrix import BITS, Take, flushes, only_modifiers, registers_of, take_operand
 from .matrix_results import Addend, accumulator, finish_into
 
 _LANES: Final = 64

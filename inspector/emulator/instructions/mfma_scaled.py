@@ -19,15 +19,7 @@ from ..matrix_products import MatrixOperand, MatrixProduct
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..vector_operands import check_count
 from ..waves import I32, U32, Array, Waves
-from .matrix import (
-    BITS,
-    FORMATS,
-    Take,
-    in_k_order,
-    only_modifiers,
-    registers_of,
-    take_operand,
-)
+from .matrix import BITS, FORMATS, Take, in_k_order, only_modifiers, registers_of, take_operand
 from .matrix_results import Addend, accumulator, finish_into
 from .mfma import multiply, result_order
 

@@ -13,13 +13,7 @@ from ...isa.dataflow.operands import Decoded
 from ..registry import BuildContext, Builder, Step, builds
 from ..vector_operands import DTYPES
 from ..waves import I32, U32, Array, Waves
-from .scalar_operands import (
-    define_scalar,
-    low5,
-    low6,
-    scalar_destination,
-    scalar_source,
-)
+from .scalar_operands import define_scalar, low5, low6, scalar_destination, scalar_source
 
 U64 = np.uint64
 I64 = np.int64

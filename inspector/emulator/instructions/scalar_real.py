@@ -116,12 +116,7 @@ _half("v_s_rsq_f16", 1, lambda a: F32(1) / np.sqrt(a))
 _half("v_s_exp_f16", 1, np.exp2)
 _half("v_s_log_f16", 1, np.log2)
 # The product of two f16 is exact in float32, its sum with a third in float64.
-_half(
-    "s_fmac_f16",
-    2,
-    lambda a, b, c: np.add(a * b, c, dtype=np.float64),
-    accumulates=True,
-)
+_half("s_fmac_f16", 2, lambda a, b, c: np.add(a * b, c, dtype=np.float64), accumulates=True)
 
 
 def toward_zero(values: Array) -> Array:

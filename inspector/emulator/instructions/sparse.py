@@ -23,14 +23,7 @@ from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
 from . import wmma
-from .matrix import (
-    BITS,
-    Take,
-    in_k_order,
-    only_modifiers,
-    registers_of,
-    take_operand,
-)
+from .matrix import BITS, Take, in_k_order, only_modifiers, registers_of, take_operand
 from .matrix_results import Addend, finish_into
 from .mfma import result_order
 

@@ -13,10 +13,7 @@ from ..registry import BuildContext, NotCoveredError, Step, builds
 from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
 from .addressing import flat_addresses
-from .spaces import (
-    read_global,
-    read_lds,
-)
+from .spaces import read_global, read_lds
 
 Origin = Callable[[int], "tuple[Array, Array]"]
 """Lanes of a wave -> for each lane and element of its result [lane, element]: the lane that reads

@@ -26,13 +26,7 @@ from ..matrix_products import MatrixOperand, MatrixProduct
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..vector_operands import check_count
 from ..waves import Array
-from .matrix import (
-    BITS,
-    Finish,
-    only_modifiers,
-    registers_of,
-    take_operand,
-)
+from .matrix import BITS, Finish, only_modifiers, registers_of, take_operand
 from .matrix_results import Addend, accumulator, finish_into
 
 ROWS: Final = 16

@@ -17,15 +17,7 @@ from ...isa.dataflow.operands import Decoded, Operand
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..vector_operands import check_count
 from ..waves import I32, U32, Array, Waves
-from .matrix import (
-    BITS,
-    FORMATS,
-    Take,
-    in_k_order,
-    only_modifiers,
-    registers_of,
-    take_operand,
-)
+from .matrix import BITS, FORMATS, Take, in_k_order, only_modifiers, registers_of, take_operand
 from .matrix_results import Addend, finish_into
 from .mfma_scaled import multiply_scaled
 from .wmma import HINTS, ROWS, multiply
