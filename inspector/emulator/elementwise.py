@@ -88,6 +88,12 @@ def define(
     builds(*names.split())(build)
 
 
+def define_each(kinds: str, names: str, count: int, compute: Compute, **options: bool) -> None:
+    """Registers an operation on `count` sources for each kind, which `{}` stands for in names."""
+    for kind in kinds.split():
+        define(names.replace("{}", kind), kind, " ".join([kind] * count), compute, **options)
+
+
 def define_by_target(
     names: str, result: str, kinds: str, choose: Callable[[ExecutionTarget], Compute]
 ) -> None:

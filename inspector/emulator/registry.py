@@ -67,6 +67,11 @@ def builds(*names: str) -> Callable[[Builder], Builder]:
     return register
 
 
+def builds_as(names: str, build: Callable[..., Step], *arguments: Any, **options: Any) -> None:
+    """Registers a builder, with further arguments of these mnemonics, which blanks separate."""
+    builds(*names.split())(lambda decoded, context: build(decoded, context, *arguments, **options))
+
+
 def builds_matching(pattern: str) -> Callable[[Builder], Builder]:
     """Registers a builder for all mnemonics that match; single names come first."""
 

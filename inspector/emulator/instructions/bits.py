@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...isa.dataflow.operands import Decoded, Operand
-from ..elementwise import ResultStep, assemble, define
-from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
+from ..elementwise import ResultStep, assemble, define, define_each
+from ..registry import BuildContext, NotCoveredError, Step, builds_as
 from ..vector_operands import check_count, destination, raw, source
 from ..waves import I32, U32, Array, Waves
 from .integer import low5
@@ -54,80 +54,78 @@ def _reversed(value: Array) -> Array:
     return np.ascontiguousarray(result).byteswap()
 
 
+def _aligned(high: Array, low: Array, distance: Array) -> Array:
+    """32 bits of high:low from bit `distance` on."""
+    wide = (np.asarray(high).astype(U64) << U64(32)) | low
+    return np.asarray((wide >> distance.astype(U64)).astype(U32))
+
+
 def next_random(value: Array) -> Array:
     """V_PRNG_B32: a step of a shift register of 32 bits (CDNA4 ISA)."""
     return (value << U32(1)) ^ ((value >> U32(31)) * U32(197))
 
 
-define("v_not_b32", "u32", "u32", np.invert)
-define("v_bfrev_b32", "u32", "u32", _reversed)
+for _kind, _type in (("u16", "b16"), ("u32", "b32")):
+    define_each(_kind, f"v_not_{_type}", 1, np.invert)
+    define_each(_kind, f"v_and_{_type}", 2, np.bitwise_and)
+    define_each(_kind, f"v_or_{_type}", 2, np.bitwise_or)
+    define_each(_kind, f"v_xor_{_type}", 2, np.bitwise_xor)
+define_each("u32", "v_xnor_b32", 2, lambda a, b: ~(a ^ b))
+define_each("u32", "v_and_or_b32", 3, lambda a, b, c: (a & b) | c)
+define_each("u32", "v_or3_b32", 3, lambda a, b, c: a | b | c)
+define_each("u32", "v_xor3_b32", 3, lambda a, b, c: a ^ b ^ c)
+define_each("u32", "v_bfrev_b32", 1, _reversed)
 define("v_ffbh_u32 v_clz_i32_u32", "i32", "u32", leading_zeros)
 define("v_ffbh_i32 v_cls_i32", "i32", "i32", _leading_sign_bits)
 define("v_ffbl_b32 v_ctz_i32_b32", "i32", "u32", _trailing_zeros)
-define("v_bcnt_u32_b32", "u32", "u32 u32", lambda a, b: np.bitwise_count(a).astype(U32) + b)
-define("v_and_b32", "u32", "u32 u32", np.bitwise_and)
-define("v_or_b32", "u32", "u32 u32", np.bitwise_or)
-define("v_xor_b32", "u32", "u32 u32", np.bitwise_xor)
-define("v_xnor_b32", "u32", "u32 u32", lambda a, b: ~(a ^ b))
-define("v_and_or_b32", "u32", "u32 u32 u32", lambda a, b, c: (a & b) | c)
-define("v_or3_b32", "u32", "u32 u32 u32", lambda a, b, c: a | b | c)
-define("v_xor3_b32", "u32", "u32 u32 u32", lambda a, b, c: a ^ b ^ c)
-define("v_bfe_u32", "u32", "u32 u32 u32", bit_field)
+define_each("u32", "v_bcnt_u32_b32", 2, lambda a, b: np.bitwise_count(a).astype(U32) + b)
+define_each("u32", "v_bfe_u32", 3, bit_field)
 define("v_bfe_i32", "i32", "u32 u32 u32", signed_bit_field)
-define("v_bfi_b32", "u32", "u32 u32 u32", lambda a, b, c: (a & b) | (~a & c))
-define("v_bfm_b32", "u32", "u32 u32", lambda a, b: ((U32(1) << low5(a)) - U32(1)) << low5(b))
-define("v_alignbit_b32", "u32", "u32 u32 u32",
-        lambda a, b, c: (((np.asarray(a).astype(U64) << U64(32)) | b) >> low5(c).astype(U64))
-        .astype(U32))  # fmt: skip
-define("v_prng_b32", "u32", "u32", next_random)
+define_each("u32", "v_bfi_b32", 3, lambda a, b, c: (a & b) | (~a & c))
+define_each("u32", "v_bfm_b32", 2, lambda a, b: ((U32(1) << low5(a)) - U32(1)) << low5(b))
+define_each("u32", "v_alignbit_b32", 3, lambda a, b, c: _aligned(a, b, low5(c)))
+define_each("u32", "v_alignbyte_b32", 3, lambda a, b, c: _aligned(a, b, (c & U32(3)) * U32(8)))
+define_each("u32", "v_prng_b32", 1, next_random)
 
 
-def _truth_table(kind: str) -> Builder:
+def _truth_table(decoded: Decoded, context: BuildContext, kind: str) -> Step:
     """V_BITOP3: bit a*4 + b*2 + c of the table is the result for bits a, b, c (CDNA4 ISA)."""
+    table = decoded.number("bitop3")
+    operands = decoded.operands[1:]
+    if len(operands) == 2:  # the dual form has no third source
+        operands = (*operands, Operand("constant", "0", integer=0))
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        table = decoded.number("bitop3")
-        operands = decoded.operands[1:]
-        if len(operands) == 2:  # the dual form has no third source
-            operands = (*operands, Operand("constant", "0", integer=0))
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        result = np.zeros_like(a & b & c)
+        for row in range(8):
+            if table >> row & 1:
+                result = result | (
+                    (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+                )
+        return result
 
-        def compute(a: Array, b: Array, c: Array) -> Array:
-            result = np.zeros_like(a & b & c)
-            for row in range(8):
-                if table >> row & 1:
-                    result = result | (
-                        (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
-                    )
-            return result
-
-        return assemble(decoded, context, kind, (kind,) * 3, operands, compute)
-
-    return build
+    return assemble(decoded, context, kind, (kind,) * 3, operands, compute)
 
 
-builds("v_bitop3_b32", "v_bitop2_b32")(_truth_table("u32"))
-builds("v_bitop3_b16")(_truth_table("u16"))
+builds_as("v_bitop3_b32 v_bitop2_b32", _truth_table, "u32")
+builds_as("v_bitop3_b16", _truth_table, "u16")
 
 
-def _lanes_below(high: bool) -> Builder:
+def _lanes_below(decoded: Decoded, context: BuildContext, high: bool) -> Step:
     """V_MBCNT: S1 plus the set bits of S0 that belong to lanes below this one."""
+    mask, base = (source(operand, "u32") for operand in decoded.operands[1:])
+    write = destination(decoded.operands[0], "u32", context.target)
+    lane = np.arange(context.target.lanes, dtype=np.int64) - (32 if high else 0)
+    below = ((1 << np.clip(lane, 0, 32)) - 1).astype(U32)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        mask, base = (source(operand, "u32") for operand in decoded.operands[1:])
-        write = destination(decoded.operands[0], "u32", context.target)
-        lane = np.arange(context.target.lanes, dtype=np.int64) - (32 if high else 0)
-        below = ((1 << np.clip(lane, 0, 32)) - 1).astype(U32)
+    def value(waves: Waves) -> Array:
+        return np.bitwise_count(mask(waves) & below).astype(U32) + base(waves)
 
-        def value(waves: Waves) -> Array:
-            return np.bitwise_count(mask(waves) & below).astype(U32) + base(waves)
-
-        return ResultStep(value, write)
-
-    return build
+    return ResultStep(value, write)
 
 
-builds("v_mbcnt_lo_u32_b32")(_lanes_below(high=False))
-builds("v_mbcnt_hi_u32_b32")(_lanes_below(high=True))
+builds_as("v_mbcnt_lo_u32_b32", _lanes_below, high=False)
+builds_as("v_mbcnt_hi_u32_b32", _lanes_below, high=True)
 
 
 def permuted_bytes(high: Array, low: Array, selector: Array) -> Array:
@@ -215,63 +213,52 @@ def byte_means(a: Array, b: Array, rounding: Array) -> Array:
     return np.asarray(total)
 
 
-define("v_alignbyte_b32", "u32", "u32 u32 u32",
-        lambda a, b, c: (((np.asarray(a).astype(U64) << U64(32)) | b)
-                         >> ((c & U32(3)) * U32(8)).astype(U64)).astype(U32))  # fmt: skip
-define("v_perm_b32", "u32", "u32 u32 u32", permuted_bytes)
-define("v_sad_u8", "u32", "u32 u32 u32", lambda a, b, c: byte_distances(a, b) + c, saturates=True)
-define("v_sad_hi_u8", "u32", "u32 u32 u32",
-        lambda a, b, c: (byte_distances(a, b) << U32(16)) + c, saturates=True)  # fmt: skip
-define(
-    "v_msad_u8",
-    "u32",
-    "u32 u32 u32",
-    lambda a, b, c: byte_distances(a, b, masked=True) + c,
-    saturates=True,
-)
-define("v_sad_u16", "u32", "u32 u32 u32",
-        lambda a, b, c: _distance(a & U32(0xFFFF), b & U32(0xFFFF))
-        + _distance(a >> U32(16), b >> U32(16)) + c, saturates=True)  # fmt: skip
-define("v_sad_u32", "u32", "u32 u32 u32", lambda a, b, c: _distance(a, b) + c, saturates=True)
-define("v_lerp_u8", "u32", "u32 u32 u32", lambda a, b, c: byte_means(a, b, c))
+define_each("u32", "v_perm_b32", 3, permuted_bytes)
+define_each("u32", "v_sad_u8", 3, lambda a, b, c: byte_distances(a, b) + c, saturates=True)
+define_each("u32", "v_sad_hi_u8", 3, lambda a, b, c: (byte_distances(a, b) << U32(16)) + c,
+            saturates=True)  # fmt: skip
+define_each("u32", "v_msad_u8", 3, lambda a, b, c: byte_distances(a, b, masked=True) + c,
+            saturates=True)  # fmt: skip
+define_each("u32", "v_sad_u16", 3, lambda a, b, c: _distance(a & U32(0xFFFF), b & U32(0xFFFF))
+            + _distance(a >> U32(16), b >> U32(16)) + c, saturates=True)  # fmt: skip
+define_each("u32", "v_sad_u32", 3, lambda a, b, c: _distance(a, b) + c, saturates=True)
+define_each("u32", "v_lerp_u8", 3, byte_means)
 
 
-def _sliding_distances(*, masked: bool, wide: bool) -> Builder:
+def _sliding_distances(
+    decoded: Decoded, context: BuildContext, *, masked: bool, wide: bool
+) -> Step:
     """V_QSAD_PK_U16_U8, V_MQSAD: four distances of S1 to the bytes of S0.64 from 0, 1, 2, 3 on.
 
     Results of 16 bits side by side in two registers, or of 32 bits in four (CDNA3 ISA).
     """
+    target, window, pattern, addend = decoded.operands
+    if decoded.flag("clamp"):
+        raise NotCoveredError(decoded.text)
+    wide_window, narrow_pattern = source(window, "u64"), source(pattern, "u32")
+    addends = [raw(addend, row) for row in range(4 if wide else 2)]
+    check_count(target, 4 if wide else 2)
+    row = target.first
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        target, window, pattern, addend = decoded.operands
-        if decoded.flag("clamp"):
-            raise NotCoveredError(decoded.text)
-        wide_window, narrow_pattern = source(window, "u64"), source(pattern, "u32")
-        addends = [raw(addend, row) for row in range(4 if wide else 2)]
-        check_count(target, 4 if wide else 2)
-        row = target.first
+    def step(waves: Waves) -> None:
+        bytes_, other = np.asarray(wide_window(waves)), narrow_pattern(waves)
+        before = [np.array(read(waves)) for read in addends]
+        sums = [
+            byte_distances((bytes_ >> U64(8 * shift)).astype(U32), other, masked=masked)
+            for shift in range(4)
+        ]
+        if wide:
+            for number, total in enumerate(sums):
+                waves.write(row + number, total + before[number])
+            return
+        for number in range(2):
+            low = (sums[2 * number] + before[number]) & U32(0xFFFF)
+            high = sums[2 * number + 1] + (before[number] >> U32(16))
+            waves.write(row + number, low | (high << U32(16)))
 
-        def step(waves: Waves) -> None:
-            bytes_, other = np.asarray(wide_window(waves)), narrow_pattern(waves)
-            before = [np.array(read(waves)) for read in addends]
-            sums = [
-                byte_distances((bytes_ >> U64(8 * shift)).astype(U32), other, masked=masked)
-                for shift in range(4)
-            ]
-            if wide:
-                for number, total in enumerate(sums):
-                    waves.write(row + number, total + before[number])
-                return
-            for number in range(2):
-                low = (sums[2 * number] + before[number]) & U32(0xFFFF)
-                high = sums[2 * number + 1] + (before[number] >> U32(16))
-                waves.write(row + number, low | (high << U32(16)))
-
-        return step
-
-    return build
+    return step
 
 
-builds("v_qsad_pk_u16_u8")(_sliding_distances(masked=False, wide=False))
-builds("v_mqsad_pk_u16_u8")(_sliding_distances(masked=True, wide=False))
-builds("v_mqsad_u32_u8")(_sliding_distances(masked=True, wide=True))
+builds_as("v_qsad_pk_u16_u8", _sliding_distances, masked=False, wide=False)
+builds_as("v_mqsad_pk_u16_u8", _sliding_distances, masked=True, wide=False)
+builds_as("v_mqsad_u32_u8", _sliding_distances, masked=True, wide=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...isa.dataflow.operands import Decoded
 from ..elementwise import Compute, ResultStep, define
-from ..registry import BuildContext, Builder, Step, builds
+from ..registry import BuildContext, Step, builds_as
 from ..vector_operands import destination, source
 from ..waves import F32, I32, U32, Array, Waves
 from .real import to_integer
@@ -119,26 +119,20 @@ define("v_sat_pk4_i4_i8", "u16", "u32", _saturated_nibbles(signed=True))
 define("v_sat_pk4_u4_u8", "u16", "u32", _saturated_nibbles(signed=False))
 
 
-def _shifted_bytes(low: int, high: int) -> Builder:
+def _shifted_bytes(decoded: Decoded, context: BuildContext, low: int, high: int) -> Step:
     """V_ASHR_PK: two values shifted right and saturated, in one half; the other stays."""
+    first, second = (source(operand, "i32") for operand in decoded.operands[1:3])
+    distance = source(decoded.operands[3], "u32")
+    half = decoded.bits("op_sel", 4)[3]
+    write = destination(decoded.operands[0], "u16", context.target, half=half, keep_half=True)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        first, second = (source(operand, "i32") for operand in decoded.operands[1:3])
-        distance = source(decoded.operands[3], "u32")
-        half = decoded.bits("op_sel", 4)[3]
-        write = destination(decoded.operands[0], "u16", context.target, half=half, keep_half=True)
+    def value(waves: Waves) -> Array:
+        by = (np.asarray(distance(waves)) & U32(31)).astype(I32)
+        saturated = (np.clip(read(waves) >> by, low, high) for read in (first, second))
+        return _two_bytes(*saturated)
 
-        def value(waves: Waves) -> Array:
-            by = (np.asarray(distance(waves)) & U32(31)).astype(I32)
-            saturated = (np.clip(read(waves) >> by, low, high) for read in (first, second))
-            return _two_bytes(*saturated)
-
-        return ResultStep(value, write)
-
-    return build
+    return ResultStep(value, write)
 
 
-builds("v_ashr_pk_i8_i32")(_shifted_bytes(-128, 127))
-builds("v_ashr_pk_u8_i32")(_shifted_bytes(0, 255))
-
-define("v_cvt_f32_bf16", "f32", "bf16", lambda a: np.asarray(a))
+builds_as("v_ashr_pk_i8_i32", _shifted_bytes, -128, 127)
+builds_as("v_ashr_pk_u8_i32", _shifted_bytes, 0, 255)

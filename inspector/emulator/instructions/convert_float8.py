@@ -13,7 +13,7 @@ from ...isa.dataflow.operands import Decoded, opsel
 from .. import crosslane, numbers
 from ..elementwise import ResultStep, flushing
 from ..numbers import SMALL, float8, to_small
-from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
+from ..registry import BuildContext, NotCoveredError, Step, builds_as
 from ..vector_operands import Read, Write, check_count, destination, source, then_apply
 from ..waves import U32, Array, Waves
 from .half import two_halves
@@ -63,49 +63,41 @@ def _refuse_lanes(decoded: Decoded, context: BuildContext) -> None:
         raise NotCoveredError(decoded.text)
 
 
-def _from_byte(kind: str, result: str) -> Builder:
+def _from_byte(decoded: Decoded, context: BuildContext, kind: str, result: str) -> Step:
     """V_CVT_F32_FP8 and its like: one byte to a float."""
-
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        target = context.target
-        table = SMALL[float8(kind, target.arch)]
-        before = crosslane.first_operand(decoded, target)
-        read = source(decoded.operands[1], "u32", before=before)
-        shift = U32(8 * source_byte(decoded))
-        write = destination(
-            decoded.operands[0], result, target, lanes=crosslane.written(decoded, target)
-        )
-        return ResultStep(lambda waves: table[(read(waves) >> shift) & U32(255)], write)
-
-    return build
+    target = context.target
+    table = SMALL[float8(kind, target.arch)]
+    before = crosslane.first_operand(decoded, target)
+    read = source(decoded.operands[1], "u32", before=before)
+    shift = U32(8 * source_byte(decoded))
+    write = destination(
+        decoded.operands[0], result, target, lanes=crosslane.written(decoded, target)
+    )
+    return ResultStep(lambda waves: table[(read(waves) >> shift) & U32(255)], write)
 
 
-def _from_two_bytes(kind: str, result: str) -> Builder:
+def _from_two_bytes(decoded: Decoded, context: BuildContext, kind: str, result: str) -> Step:
     """V_CVT_PK_F32_FP8 and its like: two bytes to two floats."""
+    _refuse_lanes(decoded, context)
+    target = context.target
+    table = SMALL[float8(kind, target.arch)]
+    operand = decoded.operands[1]
+    high = decoded.modifiers.get("src0_sel") == "WORD_1" or opsel(decoded)[0] or operand.half
+    read = source(operand, "u16", half=1 if high else 0)
+    check_count(decoded.operands[0], 2 if result == "f32" else 1)
+    row = decoded.operands[0].first
+    pack = two_halves(result)(target)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        _refuse_lanes(decoded, context)
-        target = context.target
-        table = SMALL[float8(kind, target.arch)]
-        operand = decoded.operands[1]
-        high = decoded.modifiers.get("src0_sel") == "WORD_1" or opsel(decoded)[0] or operand.half
-        read = source(operand, "u16", half=1 if high else 0)
-        check_count(decoded.operands[0], 2 if result == "f32" else 1)
-        row = decoded.operands[0].first
-        pack = two_halves(result)(target)
+    def step(waves: Waves) -> None:
+        word = read(waves)
+        low, above = table[word & np.uint16(255)], table[word >> np.uint16(8)]
+        if result == "f32":
+            waves.write(row, low)
+            waves.write(row + 1, above)
+        else:
+            waves.write(row, pack(low, above))
 
-        def step(waves: Waves) -> None:
-            word = read(waves)
-            low, above = table[word & np.uint16(255)], table[word >> np.uint16(8)]
-            if result == "f32":
-                waves.write(row, low)
-                waves.write(row + 1, above)
-            else:
-                waves.write(row, pack(low, above))
-
-        return step
-
-    return build
+    return step
 
 
 def _sources(decoded: Decoded, context: BuildContext, kind: str, count: int) -> list[Read]:
@@ -120,27 +112,23 @@ def _sources(decoded: Decoded, context: BuildContext, kind: str, count: int) -> 
     return reads if flush is None else [then_apply(read, flush) for read in reads]
 
 
-def _to_bytes(kind: str, wide: str) -> Builder:
+def _to_bytes(decoded: Decoded, context: BuildContext, kind: str, wide: str) -> Step:
     """V_CVT_PK_FP8_F32 and its like: two floats to two bytes, in one half of a register."""
+    _refuse_lanes(decoded, context)
+    target = context.target
+    form = float8(kind, target.arch)
+    saturates = target.saturates16 or decoded.flag("clamp")
+    if wide == "f16":  # both halves of one source
+        operand = decoded.operands[1]
+        reads = [source(operand, "f16", half=half) for half in (0, 1)]
+    else:
+        reads = _sources(decoded, context, wide, 2)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        _refuse_lanes(decoded, context)
-        target = context.target
-        form = float8(kind, target.arch)
-        saturates = target.saturates16 or decoded.flag("clamp")
-        if wide == "f16":  # both halves of one source
-            operand = decoded.operands[1]
-            reads = [source(operand, "f16", half=half) for half in (0, 1)]
-        else:
-            reads = _sources(decoded, context, wide, 2)
+    def value(waves: Waves) -> Array:
+        low, high = (to_small(read(waves), form, saturates=saturates) for read in reads)
+        return low | (high << U32(8))
 
-        def value(waves: Waves) -> Array:
-            low, high = (to_small(read(waves), form, saturates=saturates) for read in reads)
-            return low | (high << U32(8))
-
-        return ResultStep(value, written_part(decoded, 16))
-
-    return build
+    return ResultStep(value, written_part(decoded, 16))
 
 
 _MANTISSA = {"f32": 23, "f16": 10, "bf16": 7}
@@ -152,49 +140,41 @@ def discarded_bits(wide: str, form: str) -> int:
     return _MANTISSA[wide] - numbers.FORMATS[form].mantissa
 
 
-def _to_byte_stochastic(kind: str, wide: str) -> Builder:
+def _to_byte_stochastic(decoded: Decoded, context: BuildContext, kind: str, wide: str) -> Step:
     """V_CVT_SR_FP8_F32 and its like: S1 is the noise."""
+    _refuse_lanes(decoded, context)
+    target = context.target
+    form = float8(kind, target.arch)
+    saturates = target.saturates16 or decoded.flag("clamp")
+    (read,) = _sources(decoded, context, wide, 1)
+    noise = source(decoded.operands[2], "u32")
+    extra = discarded_bits(wide, form)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        _refuse_lanes(decoded, context)
-        target = context.target
-        form = float8(kind, target.arch)
-        saturates = target.saturates16 or decoded.flag("clamp")
-        (read,) = _sources(decoded, context, wide, 1)
-        noise = source(decoded.operands[2], "u32")
-        extra = discarded_bits(wide, form)
+    def value(waves: Waves) -> Array:
+        return to_small(
+            read(waves), form, saturates=saturates, noise=(np.asarray(noise(waves)), extra)
+        )
 
-        def value(waves: Waves) -> Array:
-            return to_small(
-                read(waves), form, saturates=saturates, noise=(np.asarray(noise(waves)), extra)
-            )
-
-        return ResultStep(value, written_part(decoded, 8))
-
-    return build
+    return ResultStep(value, written_part(decoded, 8))
 
 
-def _to_half_stochastic(kind: str) -> Builder:
+def _to_half_stochastic(decoded: Decoded, context: BuildContext, kind: str) -> Step:
     """V_CVT_SR_F16_F32, V_CVT_SR_BF16_F32: the noise's highest bits are used, as for bytes."""
+    (read,) = _sources(decoded, context, "f32", 1)
+    noise = source(decoded.operands[2], "u32")
+    extra = discarded_bits("f32", kind)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        (read,) = _sources(decoded, context, "f32", 1)
-        noise = source(decoded.operands[2], "u32")
-        extra = discarded_bits("f32", kind)
+    def value(waves: Waves) -> Array:
+        return to_small(read(waves), kind, noise=(np.asarray(noise(waves)), extra))
 
-        def value(waves: Waves) -> Array:
-            return to_small(read(waves), kind, noise=(np.asarray(noise(waves)), extra))
-
-        return ResultStep(value, written_part(decoded, 16))
-
-    return build
+    return ResultStep(value, written_part(decoded, 16))
 
 
 for _kind in ("fp8", "bf8"):
     for _wide in ("f32", "f16"):
-        builds(f"v_cvt_{_wide}_{_kind}")(_from_byte(_kind, _wide))
-        builds(f"v_cvt_pk_{_wide}_{_kind}")(_from_two_bytes(_kind, _wide))
-        builds(f"v_cvt_pk_{_kind}_{_wide}")(_to_bytes(_kind, _wide))
-        builds(f"v_cvt_sr_{_kind}_{_wide}")(_to_byte_stochastic(_kind, _wide))
+        builds_as(f"v_cvt_{_wide}_{_kind}", _from_byte, _kind, _wide)
+        builds_as(f"v_cvt_pk_{_wide}_{_kind}", _from_two_bytes, _kind, _wide)
+        builds_as(f"v_cvt_pk_{_kind}_{_wide}", _to_bytes, _kind, _wide)
+        builds_as(f"v_cvt_sr_{_kind}_{_wide}", _to_byte_stochastic, _kind, _wide)
 for _kind in ("f16", "bf16"):
-    builds(f"v_cvt_sr_{_kind}_f32")(_to_half_stochastic(_kind))
+    builds_as(f"v_cvt_sr_{_kind}_f32", _to_half_stochastic, _kind)

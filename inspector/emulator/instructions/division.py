@@ -12,7 +12,7 @@ import numpy as np
 
 from ...isa.dataflow.operands import VCC, Decoded
 from ..elementwise import after_result, define
-from ..registry import BuildContext, Builder, Step, builds
+from ..registry import BuildContext, Step, builds_as
 from ..vector_operands import destination, mask_row, source
 from ..waves import F32, I32, U32, Array, Waves
 from .fused import F64, fused, fused_double, odd_sum
@@ -52,7 +52,7 @@ def _sign(value: Array) -> Array:
     return np.copysign(value.dtype.type(1), value)
 
 
-def _scaled_division(kind: str) -> Builder:
+def _scaled_division(decoded: Decoded, context: BuildContext, kind: str) -> Step:
     """V_DIV_SCALE: prepares a division so that no step over- or underflows.
 
     D = S0, scaled; VCC (or the SGPRs named) tells V_DIV_FMAS to scale back. S0 is the divisor (S1)
@@ -60,25 +60,21 @@ def _scaled_division(kind: str) -> Builder:
     would not give the quotient: the reciprocal's range is that of the kind (the document compares
     in f64), and a divisor whose reciprocal is denormal is scaled down in all cases.
     """
+    target, mask, chosen, divisor, dividend = decoded.operands
+    first_row = mask_row(mask, context.target)
+    reads = [source(operand, kind) for operand in (chosen, divisor, dividend)]
+    write = destination(target, kind, context.target)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        target, mask, chosen, divisor, dividend = decoded.operands
-        first_row = mask_row(mask, context.target)
-        reads = [source(operand, kind) for operand in (chosen, divisor, dividend)]
-        write = destination(target, kind, context.target)
+    def step(waves: Waves) -> None:
+        value, below, above = (
+            np.broadcast_to(read(waves), (waves.count, waves.lanes)) for read in reads
+        )
+        scale, scaled_back = _division_scale(value, below, above, kind)
+        if not mask.is_null:
+            waves.set_mask(first_row, scaled_back & waves.active)
+        write(waves, (value * scale).astype(scale.dtype))
 
-        def step(waves: Waves) -> None:
-            value, below, above = (
-                np.broadcast_to(read(waves), (waves.count, waves.lanes)) for read in reads
-            )
-            scale, scaled_back = _division_scale(value, below, above, kind)
-            if not mask.is_null:
-                waves.set_mask(first_row, scaled_back & waves.active)
-            write(waves, (value * scale).astype(scale.dtype))
-
-        return step
-
-    return build
+    return step
 
 
 def _division_scale(
@@ -126,37 +122,33 @@ def _scaled_double(a: Array, b: Array, c: Array, power: Array) -> Array:
     return np.asarray(result)
 
 
-def _fused_and_scaled_back(kind: str) -> Builder:
+def _fused_and_scaled_back(decoded: Decoded, context: BuildContext, kind: str) -> Step:
     """V_DIV_FMAS: a fused multiply-add; where VCC is set, scaled back, all with one rounding.
 
     Up where S2, the quotient so far, is 2 or more, otherwise down: by what V_DIV_SCALE has scaled
     by (2**64, for f64 2**128). The documents name half of it and no direction, with which no
     quotient would come out; hardware does this (tinygrad, test/amd/hw/test_vop3.py, on RDNA3).
     """
+    reads = [source(operand, kind) for operand in decoded.operands[1:]]
+    write = destination(decoded.operands[0], kind, context.target)
+    changes = after_result(decoded, kind, context.target)
+    compute = fused if kind == "f32" else fused_double
+    scale_back = _scaled_single if kind == "f32" else _scaled_double
+    exponent = I32(64 if kind == "f32" else 128)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        reads = [source(operand, kind) for operand in decoded.operands[1:]]
-        write = destination(decoded.operands[0], kind, context.target)
-        changes = after_result(decoded, kind, context.target)
-        compute = fused if kind == "f32" else fused_double
-        scale_back = _scaled_single if kind == "f32" else _scaled_double
-        exponent = I32(64 if kind == "f32" else 128)
+    def step(waves: Waves) -> None:
+        values = [read(waves) for read in reads]
+        value = compute(*values)
+        if waves.mask_nonzero(VCC).any():
+            scaled = waves.mask(VCC)
+            first, second, third, _ = np.broadcast_arrays(*values, scaled)
+            power = np.where(np.abs(third) >= 2, exponent, -exponent)
+            value = np.where(scaled, scale_back(first, second, third, power), value)
+        for change in changes:
+            value = change(value)
+        write(waves, value)
 
-        def step(waves: Waves) -> None:
-            values = [read(waves) for read in reads]
-            value = compute(*values)
-            if waves.mask_nonzero(VCC).any():
-                scaled = waves.mask(VCC)
-                first, second, third, _ = np.broadcast_arrays(*values, scaled)
-                power = np.where(np.abs(third) >= 2, exponent, -exponent)
-                value = np.where(scaled, scale_back(first, second, third, power), value)
-            for change in changes:
-                value = change(value)
-            write(waves, value)
-
-        return step
-
-    return build
+    return step
 
 
 def _fixed_half(quotient: Array, divisor: Array, dividend: Array) -> Array:
@@ -168,5 +160,5 @@ define("v_div_fixup_f32", "f32", "f32 f32 f32", fixed_division)
 define("v_div_fixup_f64", "f64", "f64 f64 f64", fixed_division)
 define("v_div_fixup_f16 v_div_fixup_legacy_f16", "f16", "f16 f16 f16", _fixed_half)
 for _kind in ("f32", "f64"):
-    builds(f"v_div_scale_{_kind}")(_scaled_division(_kind))
-    builds(f"v_div_fmas_{_kind}")(_fused_and_scaled_back(_kind))
+    builds_as(f"v_div_scale_{_kind}", _scaled_division, _kind)
+    builds_as(f"v_div_fmas_{_kind}", _fused_and_scaled_back, _kind)

@@ -10,7 +10,7 @@ import numpy as np
 from ...isa.dataflow.operands import Decoded
 from .. import numbers
 from ..elementwise import ResultStep, after_result, flushing
-from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
+from ..registry import BuildContext, NotCoveredError, Step, builds_as
 from ..vector_operands import DTYPES, Read, destination, source
 from ..waves import F32, U32, Array, Waves
 from .packed import half_source
@@ -25,46 +25,45 @@ def integers(word: Array, bits: int, *, signed: bool) -> list[Array]:
     return [((wide >> shift & mask) ^ sign) - sign for shift in range(0, 32, bits)]
 
 
-def _integer_dot(bits: int, result: str, signs: tuple[bool, bool] | None) -> Builder:
+def _integer_dot(
+    decoded: Decoded, context: BuildContext, bits: int, result: str, signs: tuple[bool, bool] | None
+) -> Step:
     """D = S2 + the sum of products; with clamp, limited to the result's range."""
     dtype = DTYPES[result]
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        target, first, second, *addends = decoded.operands
-        neg_lo = decoded.bits("neg_lo", 3)
-        unused = (*decoded.numbers("neg_hi", ()), *decoded.numbers("op_sel", ()))
-        halves = decoded.numbers("op_sel_hi", ()) if bits == 16 else ()
-        if not all(halves) or any(unused) or any(neg_lo[2:] if signs is None else neg_lo):
-            raise NotCoveredError(f"{decoded.text}: modifiers that mean nothing here")
-        first_signed, second_signed = signs or (bool(neg_lo[0]), bool(neg_lo[1]))
-        reads = [source(operand, "u32") for operand in (first, second)]
-        addend = source(addends[0] if addends else target, result)
-        write = destination(target, result, context.target)
-        clamp = decoded.flag("clamp")
+    target, first, second, *addends = decoded.operands
+    neg_lo = decoded.bits("neg_lo", 3)
+    unused = (*decoded.numbers("neg_hi", ()), *decoded.numbers("op_sel", ()))
+    halves = decoded.numbers("op_sel_hi", ()) if bits == 16 else ()
+    if not all(halves) or any(unused) or any(neg_lo[2:] if signs is None else neg_lo):
+        raise NotCoveredError(f"{decoded.text}: modifiers that mean nothing here")
+    first_signed, second_signed = signs or (bool(neg_lo[0]), bool(neg_lo[1]))
+    reads = [source(operand, "u32") for operand in (first, second)]
+    addend = source(addends[0] if addends else target, result)
+    write = destination(target, result, context.target)
+    clamp = decoded.flag("clamp")
 
-        def value(waves: Waves) -> Array:
-            a = integers(reads[0](waves), bits, signed=first_signed)
-            b = integers(reads[1](waves), bits, signed=second_signed)
-            total = np.asarray(addend(waves)).astype(I64)
-            for left, right in zip(a, b, strict=True):
-                total = total + left * right
-            return (np.clip(total, low, high) if clamp else total).astype(dtype)
+    def value(waves: Waves) -> Array:
+        a = integers(reads[0](waves), bits, signed=first_signed)
+        b = integers(reads[1](waves), bits, signed=second_signed)
+        total = np.asarray(addend(waves)).astype(I64)
+        for left, right in zip(a, b, strict=True):
+            total = total + left * right
+        return (np.clip(total, low, high) if clamp else total).astype(dtype)
 
-        return ResultStep(value, write)
-
-    return build
+    return ResultStep(value, write)
 
 
 for _bits in (16, 8, 4):
     for _kind, _sign in (("i", True), ("u", False)):
         _name = f"v_dot{32 // _bits}_{_kind}32_{_kind}{_bits}"
-        builds(_name)(_integer_dot(_bits, f"{_kind}32", (_sign, _sign)))
+        builds_as(_name, _integer_dot, _bits, f"{_kind}32", (_sign, _sign))
         if _sign:
             _name = f"v_dot{32 // _bits}c_i32_i{_bits}"
-            builds(_name)(_integer_dot(_bits, "i32", (True, True)))
+            builds_as(_name, _integer_dot, _bits, "i32", (True, True))
     if _bits < 16:
-        builds(f"v_dot{32 // _bits}_i32_iu{_bits}")(_integer_dot(_bits, "i32", None))
+        builds_as(f"v_dot{32 // _bits}_i32_iu{_bits}", _integer_dot, _bits, "i32", None)
 
 
 def _same(values: Array) -> Array:
@@ -102,67 +101,62 @@ def _half_addend(decoded: Decoded, kind: str) -> Read:
     return source(addends[0], kind, half=half, negate=bool(decoded.bits("neg_lo", 3)[2]))
 
 
-def _real_dot(kind: str, result: str) -> Builder:
+def _real_dot(decoded: Decoded, context: BuildContext, kind: str, result: str) -> Step:
     """D = S2 + S0.lo * S1.lo + S0.hi * S1.hi: rounded after each sum, in the document's order."""
     rounded = _ROUNDED[result]
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        products = _half_products(decoded, kind)
-        addend = _half_addend(decoded, result)
-        half = decoded.bits("op_sel", 4)[3]
-        write = destination(decoded.operands[0], result, context.target, half=half)
-        changes = after_result(decoded, result, context.target)
-        flush = flushing(kind, context.target) or _same
+    products = _half_products(decoded, kind)
+    addend = _half_addend(decoded, result)
+    half = decoded.bits("op_sel", 4)[3]
+    write = destination(decoded.operands[0], result, context.target, half=half)
+    changes = after_result(decoded, result, context.target)
+    flush = flushing(kind, context.target) or _same
 
-        def value(waves: Waves) -> Array:
-            total = np.asarray(addend(waves))
-            for left, right in products:
-                total = rounded((total + flush(left(waves)) * flush(right(waves))).astype(F32))
-            for change in changes:
-                total = change(total)
-            return total
+    def value(waves: Waves) -> Array:
+        total = np.asarray(addend(waves))
+        for left, right in products:
+            total = rounded((total + flush(left(waves)) * flush(right(waves))).astype(F32))
+        for change in changes:
+            total = change(total)
+        return total
 
-        return ResultStep(value, write)
-
-    return build
+    return ResultStep(value, write)
 
 
-builds("v_dot2_f32_f16", "v_dot2c_f32_f16", "v_dot2acc_f32_f16")(_real_dot("f16", "f32"))
-builds("v_dot2_f32_bf16", "v_dot2c_f32_bf16", "v_dot2acc_f32_bf16")(_real_dot("bf16", "f32"))
-builds("v_dot2_f16_f16")(_real_dot("f16", "f16"))
-builds("v_dot2_bf16_bf16")(_real_dot("bf16", "bf16"))
+builds_as("v_dot2_f32_f16 v_dot2c_f32_f16 v_dot2acc_f32_f16", _real_dot, "f16", "f32")
+builds_as("v_dot2_f32_bf16 v_dot2c_f32_bf16 v_dot2acc_f32_bf16", _real_dot, "bf16", "f32")
+builds_as("v_dot2_f16_f16", _real_dot, "f16", "f16")
+builds_as("v_dot2_bf16_bf16", _real_dot, "bf16", "bf16")
 
 
-def _float8_dot(first_kind: str, second_kind: str) -> Builder:
+def _float8_dot(decoded: Decoded, context: BuildContext, first_kind: str, second_kind: str) -> Step:
     """V_DOT4_F32_FP8_BF8 and its like."""
+    target, first, second, third = decoded.operands
+    tables = [
+        numbers.SMALL[numbers.float8(kind, context.target.arch)]
+        for kind in (first_kind, second_kind)
+    ]
+    reads = [source(operand, "u32") for operand in (first, second)]
+    signs = decoded.bits("neg_lo", 3)
+    addend = source(third, "f32", negate=bool(signs[2]))
+    write = destination(target, "f32", context.target)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        target, first, second, third = decoded.operands
-        tables = [
-            numbers.SMALL[numbers.float8(kind, context.target.arch)]
-            for kind in (first_kind, second_kind)
-        ]
-        reads = [source(operand, "u32") for operand in (first, second)]
-        signs = decoded.bits("neg_lo", 3)
-        addend = source(third, "f32", negate=bool(signs[2]))
-        write = destination(target, "f32", context.target)
+    def value(waves: Waves) -> Array:
+        words = [np.asarray(read(waves)) for read in reads]
+        total = np.asarray(addend(waves))
+        for shift in (0, 8, 16, 24):
+            left, right = (
+                table[word >> U32(shift) & U32(0xFF)]
+                for table, word in zip(tables, words, strict=True)
+            )
+            total = (total + left * right).astype(F32)
+        return total
 
-        def value(waves: Waves) -> Array:
-            words = [np.asarray(read(waves)) for read in reads]
-            total = np.asarray(addend(waves))
-            for shift in (0, 8, 16, 24):
-                left, right = (
-                    table[word >> U32(shift) & U32(0xFF)]
-                    for table, word in zip(tables, words, strict=True)
-                )
-                total = (total + left * right).astype(F32)
-            return total
-
-        return ResultStep(value, write)
-
-    return build
+    return ResultStep(value, write)
 
 
 for _first_kind in ("fp8", "bf8"):
     for _second_kind in ("fp8", "bf8"):
-        builds(f"v_dot4_f32_{_first_kind}_{_second_kind}")(_float8_dot(_first_kind, _second_kind))
+        builds_as(
+            f"v_dot4_f32_{_first_kind}_{_second_kind}", _float8_dot, _first_kind, _second_kind
+        )

@@ -1,4 +1,4 @@
-"""16-bit operations, one in a register, conversions to and from 16 bits, and V_FMA_MIX.
+"""Conversions to and from 16 bits, packs of two, and V_FMA_MIX.
 
 Source: CDNA3 ISA, 12.7 to 12.11; RDNA3 ISA, 16.
 """
@@ -21,92 +21,18 @@ from ..elementwise import (
     define_by_target,
     flushing,
 )
-from ..registry import BuildContext, Builder, Step, builds
+from ..registry import BuildContext, Step, builds, builds_as
 from ..vector_operands import Read, destination, source, then_apply
 from ..waves import F32, U32, Array, Waves
-from .fused import F64, fused, fused_half
-from .integer import middle
-from .real import cosine, exponent_of, mantissa_of, sine, to_integer, without_denormals
+from .fused import fused
+from .real import to_integer
 
-U16 = np.uint16
-I16 = np.int16
-
-
-def shift16(value: Array) -> Array:
-    """The part of a shift's distance that counts for 16 bits."""
-    return value & value.dtype.type(15)
-
-
-define("v_add_f16", "f16", "f16 f16", np.add)
-define("v_sub_f16", "f16", "f16 f16", np.subtract)
-define("v_subrev_f16", "f16", "f16 f16", lambda a, b: np.subtract(b, a))
-define("v_mul_f16", "f16", "f16 f16", np.multiply)
-define("v_fma_f16", "f16", "f16 f16 f16", fused_half)
-define("v_fmac_f16", "f16", "f16 f16 f16", fused_half, accumulates=True)
-define("v_fmamk_f16 v_fmaak_f16 v_fma_legacy_f16", "f16", "f16 f16 f16", fused_half)
-define("v_mad_f16 v_mad_legacy_f16 v_madmk_f16 v_madak_f16", "f16", "f16 f16 f16",
-        lambda a, b, c: numbers.from_f16(numbers.to_f16(a * b)) + c)  # fmt: skip
-define("v_mac_f16", "f16", "f16 f16 f16",
-        lambda a, b, c: numbers.from_f16(numbers.to_f16(a * b)) + c, accumulates=True)  # fmt: skip
-define("v_fract_f16", "f16", "f16", lambda a: np.minimum(a - np.floor(a), F32(1 - 2.0**-11)))
-define("v_frexp_exp_i16_f16", "i16", "f16", lambda a: exponent_of(a).astype(I16))
-define("v_frexp_mant_f16", "f16", "f16", mantissa_of)
-define("v_sin_f16", "f16", "f16", sine)
-define("v_cos_f16", "f16", "f16", cosine)
-define("v_rcp_f16", "f16", "f16", lambda a: F32(1) / a)
-define("v_sqrt_f16", "f16", "f16", np.sqrt)
-define("v_rsq_f16", "f16", "f16", lambda a: F32(1) / np.sqrt(a))
-define("v_exp_f16", "f16", "f16", np.exp2)
-define("v_log_f16", "f16", "f16", np.log2)
-define("v_floor_f16", "f16", "f16", np.floor)
-define("v_ceil_f16", "f16", "f16", np.ceil)
-define("v_trunc_f16", "f16", "f16", np.trunc)
-define("v_rndne_f16", "f16", "f16", np.rint)
-define("v_ldexp_f16", "f16", "f16 i16",
-        lambda a, b: np.ldexp(a.astype(F64), b.astype(np.int32)))  # fmt: skip
-# gfx1250: the same of bf16, rounded from float32; denormals of bf16 are those of float32.
-for _name, _compute in (
-    ("exp", np.exp2), ("log", np.log2), ("sqrt", np.sqrt), ("rcp", lambda a: F32(1) / a),
-    ("rsq", lambda a: F32(1) / np.sqrt(a)), ("sin", sine), ("cos", cosine),
-    ("tanh", np.tanh),
-):  # fmt: skip
-    define(f"v_{_name}_bf16", "bf16", "bf16", without_denormals(_compute))
-define("v_tanh_f16", "f16", "f16", np.tanh)
-define("v_tanh_f32", "f32", "f32", np.tanh)
-define("v_mov_b16", "u16", "u16", lambda a: np.asarray(a))
-define("v_not_b16", "u16", "u16", np.invert)
-define("v_and_b16", "u16", "u16 u16", np.bitwise_and)
-define("v_or_b16", "u16", "u16 u16", np.bitwise_or)
-define("v_xor_b16", "u16", "u16 u16", np.bitwise_xor)
-define("v_add_u16 v_add_nc_u16", "u16", "u16 u16", np.add, saturates=True)
-define("v_add_i16 v_add_nc_i16", "i16", "i16 i16", np.add, saturates=True)
-define("v_sub_u16 v_sub_nc_u16", "u16", "u16 u16", np.subtract, saturates=True)
-define("v_sub_i16 v_sub_nc_i16", "i16", "i16 i16", np.subtract, saturates=True)
-define("v_subrev_u16", "u16", "u16 u16", lambda a, b: np.subtract(b, a), saturates=True)
-define("v_mul_lo_u16", "u16", "u16 u16", np.multiply)
-for _kind in ("u16", "i16"):
-    _three = f"{_kind} {_kind} {_kind}"
-    define(f"v_mad_{_kind} v_mad_legacy_{_kind}", _kind, _three, lambda a, b, c: a * b + c,
-            saturates=True)  # fmt: skip
-    define(f"v_min3_{_kind}", _kind, _three, lambda a, b, c: np.minimum(np.minimum(a, b), c))
-    define(f"v_max3_{_kind}", _kind, _three, lambda a, b, c: np.maximum(np.maximum(a, b), c))
-    define(f"v_med3_{_kind}", _kind, _three, middle)
-define("v_min_u16", "u16", "u16 u16", np.minimum)
-define("v_max_u16", "u16", "u16 u16", np.maximum)
-define("v_min_i16", "i16", "i16 i16", np.minimum)
-define("v_max_i16", "i16", "i16 i16", np.maximum)
-define("v_lshlrev_b16", "u16", "u16 u16", lambda a, b: b << shift16(a))
-define("v_lshrrev_b16", "u16", "u16 u16", lambda a, b: b >> shift16(a))
-define("v_ashrrev_i16", "i16", "i16 i16", lambda a, b: b >> shift16(a))
 define("v_cvt_f16_i16", "f16", "i16", lambda a: a.astype(F32))
 define("v_cvt_f16_u16", "f16", "u16", lambda a: a.astype(F32))
-define("v_cvt_i16_f16", "i16", "f16", lambda a: to_integer(a, I16, -32768.0, 32767.0))
-define("v_cvt_u16_f16", "u16", "f16", lambda a: to_integer(a, U16, 0.0, 65535.0))
+define("v_cvt_i16_f16", "i16", "f16", lambda a: to_integer(a, np.int16, -32768.0, 32767.0))
+define("v_cvt_u16_f16", "u16", "f16", lambda a: to_integer(a, np.uint16, 0.0, 65535.0))
 define("v_cvt_i32_i16", "i32", "i16", lambda a: a.astype(np.int32))
 define("v_cvt_u32_u16", "u32", "u16", lambda a: a.astype(U32))
-define("v_mad_u32_u16", "u32", "u16 u16 u32", lambda a, b, c: a.astype(U32) * b.astype(U32) + c)
-define("v_mad_i32_i16", "i32", "i16 i16 i32",
-        lambda a, b, c: a.astype(np.int32) * b.astype(np.int32) + c)  # fmt: skip
 
 
 @builds("v_pack_b32_f16")
@@ -156,7 +82,7 @@ def _truncated(value: Array) -> Array:
     nearest = value.astype(np.float16)
     with np.errstate(all="ignore"):
         away = np.abs(nearest.astype(F32)) > np.abs(value)
-    bits = nearest.view(U16).astype(U32)
+    bits = nearest.view(np.uint16).astype(U32)
     return np.where(away & ~np.isnan(value) & ~np.isinf(value), bits - U32(1), bits)
 
 
@@ -190,33 +116,29 @@ def _unsigned(operand: Operand) -> tuple[Operand, bool]:
     return operand, False
 
 
-def _mixed(half: int | None, small: str = "f16") -> Builder:
+def _mixed(decoded: Decoded, context: BuildContext, half: int | None, small: str = "f16") -> Step:
     """V_FMA_MIX: a fused multiply-add in float32, written whole (None) or as one half."""
+    first, second, third = _mixed_sources(decoded, context.target, small)
+    kind = "f32" if half is None else small
+    write = destination(
+        decoded.operands[0], kind, context.target, half=half or 0, keep_half=half is not None
+    )
+    changes = after_result(decoded, kind, context.target)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        first, second, third = _mixed_sources(decoded, context.target, small)
-        kind = "f32" if half is None else small
-        write = destination(
-            decoded.operands[0], kind, context.target, half=half or 0, keep_half=half is not None
-        )
-        changes = after_result(decoded, kind, context.target)
+    def value(waves: Waves) -> Array:
+        result = fused(first(waves), second(waves), third(waves))
+        for change in changes:
+            result = change(result)
+        return result
 
-        def value(waves: Waves) -> Array:
-            result = fused(first(waves), second(waves), third(waves))
-            for change in changes:
-                result = change(result)
-            return result
-
-        return ResultStep(value, write)
-
-    return build
+    return ResultStep(value, write)
 
 
-builds("v_fma_mix_f32", "v_mad_mix_f32")(_mixed(None))
-builds("v_fma_mixlo_f16", "v_mad_mixlo_f16")(_mixed(0))
-builds("v_fma_mixhi_f16", "v_mad_mixhi_f16")(_mixed(1))
+builds_as("v_fma_mix_f32 v_mad_mix_f32", _mixed, None)
+builds_as("v_fma_mixlo_f16 v_mad_mixlo_f16", _mixed, 0)
+builds_as("v_fma_mixhi_f16 v_mad_mixhi_f16", _mixed, 1)
 
 
-builds("v_fma_mix_f32_bf16")(_mixed(None, "bf16"))
-builds("v_fma_mixlo_bf16")(_mixed(0, "bf16"))
-builds("v_fma_mixhi_bf16")(_mixed(1, "bf16"))
+builds_as("v_fma_mix_f32_bf16", _mixed, None, "bf16")
+builds_as("v_fma_mixlo_bf16", _mixed, 0, "bf16")
+builds_as("v_fma_mixhi_bf16", _mixed, 1, "bf16")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...isa.dataflow.operands import Decoded, Operand
-from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
+from ..registry import BuildContext, NotCoveredError, Step, builds, builds_as
 from ..vector_operands import Read, check_count, raw
 from ..waves import U32, Array, Waves
 from .scalar_operands import scalar_destination, scalar_source
@@ -75,28 +75,24 @@ def write_lane(decoded: Decoded, context: BuildContext) -> Step:
     return step
 
 
-def _row_permutation(*, other_row: bool) -> Builder:
+def _row_permutation(decoded: Decoded, context: BuildContext, *, other_row: bool) -> Step:
     """V_PERMLANE16, V_PERMLANEX16: lane i of a row reads the lane that nibble i of S2:S1 names.
 
     The X form reads the neighbouring row.
     """
+    target, data, low, high = decoded.operands
+    read = raw(data)
+    selectors = [scalar_source(operand, "u32") for operand in (low, high)]
+    lanes = np.arange(context.target.lanes)
+    lane_in_row = (lanes & 15).astype(U32)
+    row = _first_lanes(lanes, other_row=other_row)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        target, data, low, high = decoded.operands
-        read = raw(data)
-        selectors = [scalar_source(operand, "u32") for operand in (low, high)]
-        lanes = np.arange(context.target.lanes)
-        lane_in_row = (lanes & 15).astype(U32)
-        row = _first_lanes(lanes, other_row=other_row)
+    def origin(waves: Waves) -> Array:
+        words = [_scalars(selector, waves)[:, None] for selector in selectors]
+        word = np.where(lane_in_row < 8, words[0], words[1])
+        return row + ((word >> (U32(4) * (lane_in_row & U32(7)))) & U32(15)).astype(np.int64)
 
-        def origin(waves: Waves) -> Array:
-            words = [_scalars(selector, waves)[:, None] for selector in selectors]
-            word = np.where(lane_in_row < 8, words[0], words[1])
-            return row + ((word >> (U32(4) * (lane_in_row & U32(7)))) & U32(15)).astype(np.int64)
-
-        return _exchange(decoded, target, read, origin)
-
-    return build
+    return _exchange(decoded, target, read, origin)
 
 
 def _exchange(decoded: Decoded, target: Operand, read: Read, origin: Read) -> Step:
@@ -126,30 +122,26 @@ def _exchange(decoded: Decoded, target: Operand, read: Read, origin: Read) -> St
     return step
 
 
-builds("v_permlane16_b32")(_row_permutation(other_row=False))
-builds("v_permlanex16_b32")(_row_permutation(other_row=True))
+builds_as("v_permlane16_b32", _row_permutation, other_row=False)
+builds_as("v_permlanex16_b32", _row_permutation, other_row=True)
 
 
-def _chosen_in_row(*, other_row: bool) -> Builder:
+def _chosen_in_row(decoded: Decoded, context: BuildContext, *, other_row: bool) -> Step:
     """V_PERMLANE16_VAR, V_PERMLANEX16_VAR: each lane names its source in bits 3:0 of S1."""
+    target, data, choice = decoded.operands
+    read, choose = raw(data), raw(choice)
+    lanes = np.arange(context.target.lanes)
+    row = _first_lanes(lanes, other_row=other_row)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        target, data, choice = decoded.operands
-        read, choose = raw(data), raw(choice)
-        lanes = np.arange(context.target.lanes)
-        row = _first_lanes(lanes, other_row=other_row)
+    def origin(waves: Waves) -> Array:
+        chosen = _values(choose, waves) & U32(15)
+        return row + chosen.astype(np.int64)
 
-        def origin(waves: Waves) -> Array:
-            chosen = _values(choose, waves) & U32(15)
-            return row + chosen.astype(np.int64)
-
-        return _exchange(decoded, target, read, origin)
-
-    return build
+    return _exchange(decoded, target, read, origin)
 
 
-builds("v_permlane16_var_b32")(_chosen_in_row(other_row=False))
-builds("v_permlanex16_var_b32")(_chosen_in_row(other_row=True))
+builds_as("v_permlane16_var_b32", _chosen_in_row, other_row=False)
+builds_as("v_permlanex16_var_b32", _chosen_in_row, other_row=True)
 
 
 @builds("v_permlane64_b32")
@@ -176,33 +168,29 @@ def _two_rows(decoded: Decoded) -> tuple[int, int]:
     return first.first, second.first
 
 
-def _swap(width: int) -> Builder:
+def _swap(decoded: Decoded, context: BuildContext, width: int) -> Step:
     """V_PERMLANE16_SWAP, V_PERMLANE32_SWAP: odd rows of D change places with even rows of S0.
 
     Rows have `width` lanes (CDNA4 ISA, V_PERMLANE32_SWAP_B32). The document is silent on EXEC: a
     pair of lanes of which one is idle is refused.
     """
+    first, second = _two_rows(decoded)
+    lanes = np.arange(context.target.lanes)
+    odd = (lanes // width) % 2 == 1
+    other = lanes ^ width
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        first, second = _two_rows(decoded)
-        lanes = np.arange(context.target.lanes)
-        odd = (lanes // width) % 2 == 1
-        other = lanes ^ width
+    def step(waves: Waves) -> None:
+        if not waves.full and (waves.active != waves.active[:, other]).any():
+            raise NotCoveredError(f"{decoded.text} with one lane of a pair idle")
+        first_values, second_values = waves.u32[first].copy(), waves.u32[second].copy()
+        waves.write(first, np.where(odd, second_values[:, other], first_values))
+        waves.write(second, np.where(odd, second_values, first_values[:, other]))
 
-        def step(waves: Waves) -> None:
-            if not waves.full and (waves.active != waves.active[:, other]).any():
-                raise NotCoveredError(f"{decoded.text} with one lane of a pair idle")
-            first_values, second_values = waves.u32[first].copy(), waves.u32[second].copy()
-            waves.write(first, np.where(odd, second_values[:, other], first_values))
-            waves.write(second, np.where(odd, second_values, first_values[:, other]))
-
-        return step
-
-    return build
+    return step
 
 
-builds("v_permlane16_swap_b32")(_swap(16))
-builds("v_permlane32_swap_b32")(_swap(32))
+builds_as("v_permlane16_swap_b32", _swap, 16)
+builds_as("v_permlane32_swap_b32", _swap, 32)
 
 
 @builds("v_swap_b32")

@@ -11,7 +11,7 @@ from ...isa.dataflow.execution_target import ExecutionTarget
 from ...isa.dataflow.operands import EXEC, VCC, Decoded, Operand
 from .. import crosslane
 from ..elementwise import ResultStep, flushing
-from ..registry import BuildContext, Builder, NotCoveredError, Step, builds, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds_as, builds_matching
 from ..vector_operands import Read, mask_row, result_destination, source
 from ..waves import U32, Array, Waves
 
@@ -132,78 +132,66 @@ def mask_operand(operand: Operand | None, target: ExecutionTarget) -> Callable[[
     raise NotCoveredError(f"mask {operand.text}")
 
 
-def _select(kind: str) -> Builder:
+def _select(decoded: Decoded, context: BuildContext, kind: str) -> Step:
     """`v_cndmask`: the second source where the mask is set, else the first."""
-
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        _, first, second, *masks = decoded.operands
-        halves = decoded.numbers("op_sel", (0, 0, 0, 0))
-        where_clear, where_set = (
-            source(
-                operand,
-                kind,
-                half=halves[index],
-                before=crosslane.source_change(decoded, operand, index, context.target),
-            )
-            for index, operand in enumerate((first, second))
+    _, first, second, *masks = decoded.operands
+    halves = decoded.numbers("op_sel", (0, 0, 0, 0))
+    where_clear, where_set = (
+        source(
+            operand,
+            kind,
+            half=halves[index],
+            before=crosslane.source_change(decoded, operand, index, context.target),
         )
-        mask = mask_operand(masks[0] if masks else None, context.target)
-        write = result_destination(decoded, kind, context.target, half=halves[-1])
-        return ResultStep(
-            lambda waves: np.where(mask(waves), where_set(waves), where_clear(waves)), write
-        )
-
-    return build
-
-
-builds("v_cndmask_b32", "v_dual_cndmask_b32")(_select("f32"))
-builds("v_cndmask_b16")(_select("u16"))
+        for index, operand in enumerate((first, second))
+    )
+    mask = mask_operand(masks[0] if masks else None, context.target)
+    write = result_destination(decoded, kind, context.target, half=halves[-1])
+    return ResultStep(
+        lambda waves: np.where(mask(waves), where_set(waves), where_clear(waves)), write
+    )
 
 
-def _carry(operation: str, *, reads_carry: bool) -> Builder:
+builds_as("v_cndmask_b32 v_dual_cndmask_b32", _select, "f32")
+builds_as("v_cndmask_b16", _select, "u16")
+
+
+def _carry(decoded: Decoded, context: BuildContext, operation: str, *, reads_carry: bool) -> Step:
     """32-bit `add`, `sub` or `subrev` with carry out into a lane mask, and in from one."""
-
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        _, carry_out, first, second, *carry_in = decoded.operands
-        read_first, read_second = (
-            source(
-                operand,
-                "u32",
-                before=crosslane.source_change(decoded, operand, index, context.target),
-            )
-            for index, operand in enumerate((first, second))
+    _, carry_out, first, second, *carry_in = decoded.operands
+    read_first, read_second = (
+        source(
+            operand, "u32", before=crosslane.source_change(decoded, operand, index, context.target)
         )
-        carried = carry_in[0] if carry_in else None
-        read_carry = mask_operand(carried, context.target) if reads_carry else None
-        write = result_destination(decoded, "u32", context.target)
-        dpp_lanes = crosslane.written(decoded, context.target)
-        carry_row = mask_row(carry_out, context.target)
-        clamp = decoded.flag("clamp")
+        for index, operand in enumerate((first, second))
+    )
+    carried = carry_in[0] if carry_in else None
+    read_carry = mask_operand(carried, context.target) if reads_carry else None
+    write = result_destination(decoded, "u32", context.target)
+    dpp_lanes = crosslane.written(decoded, context.target)
+    carry_row = mask_row(carry_out, context.target)
+    clamp = decoded.flag("clamp")
 
-        def step(waves: Waves) -> None:
-            left = np.asarray(read_first(waves)).astype(np.int64)
-            right = np.asarray(read_second(waves)).astype(np.int64)
-            if operation == "subrev":
-                left, right = right, left
-            carry = np.int64(0) if read_carry is None else read_carry(waves).astype(np.int64)
-            total = left + right + carry if operation == "add" else left - right - carry
-            overflows = np.broadcast_to(
-                (total < 0) | (total > 0xFFFFFFFF), (waves.count, waves.lanes)
-            )
-            lanes = waves.active if dpp_lanes is None else dpp_lanes(waves).astype(bool)
-            waves.set_mask(carry_row, overflows & lanes)
-            if clamp:
-                total = np.clip(total, 0, 0xFFFFFFFF)
-            write(waves, np.asarray(total).astype(U32))
+    def step(waves: Waves) -> None:
+        left = np.asarray(read_first(waves)).astype(np.int64)
+        right = np.asarray(read_second(waves)).astype(np.int64)
+        if operation == "subrev":
+            left, right = right, left
+        carry = np.int64(0) if read_carry is None else read_carry(waves).astype(np.int64)
+        total = left + right + carry if operation == "add" else left - right - carry
+        overflows = np.broadcast_to((total < 0) | (total > 0xFFFFFFFF), (waves.count, waves.lanes))
+        lanes = waves.active if dpp_lanes is None else dpp_lanes(waves).astype(bool)
+        waves.set_mask(carry_row, overflows & lanes)
+        if clamp:
+            total = np.clip(total, 0, 0xFFFFFFFF)
+        write(waves, np.asarray(total).astype(U32))
 
-        return step
-
-    return build
+    return step
 
 
-builds("v_add_co_u32")(_carry("add", reads_carry=False))
-builds("v_sub_co_u32")(_carry("sub", reads_carry=False))
-builds("v_subrev_co_u32")(_carry("subrev", reads_carry=False))
-builds("v_addc_co_u32", "v_add_co_ci_u32")(_carry("add", reads_carry=True))
-builds("v_subb_co_u32", "v_sub_co_ci_u32")(_carry("sub", reads_carry=True))
-builds("v_subbrev_co_u32", "v_subrev_co_ci_u32")(_carry("subrev", reads_carry=True))
+builds_as("v_add_co_u32", _carry, "add", reads_carry=False)
+builds_as("v_sub_co_u32", _carry, "sub", reads_carry=False)
+builds_as("v_subrev_co_u32", _carry, "subrev", reads_carry=False)
+builds_as("v_addc_co_u32 v_add_co_ci_u32", _carry, "add", reads_carry=True)
+builds_as("v_subb_co_u32 v_sub_co_ci_u32", _carry, "sub", reads_carry=True)
+builds_as("v_subbrev_co_u32 v_subrev_co_ci_u32", _carry, "subrev", reads_carry=True)

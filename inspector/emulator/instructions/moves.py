@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...isa.dataflow.operands import M0, VCC, Decoded, Operand
-from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
+from ..registry import BuildContext, NotCoveredError, Step, builds, builds_as
 from ..vector_operands import Read, raw
 from ..waves import U32, Array, Waves
 from .control import nothing
@@ -40,38 +40,39 @@ def _write_rows(waves: Waves, rows: Array, value: Array) -> None:
     waves.u32[rows, np.arange(waves.count)] = old ^ ((old ^ value) & waves.bits)
 
 
-def _vector_relative(*, source: bool, destination: bool, halves: bool = False) -> Builder:
+def _vector_relative(
+    decoded: Decoded,
+    context: BuildContext,
+    *,
+    source: bool,
+    destination: bool,
+    halves: bool = False,
+) -> Step:
     """V_MOVRELS, V_MOVRELD, V_MOVRELSD: M0 is added to the numbers of registers.
 
     With `halves` bits 9:0 of M0 belong to the source, bits 25:16 to the destination.
     """
+    to, value = decoded.operands
+    plain = raw(value)
+    if source and value.kind != "vgpr":
+        raise NotCoveredError(decoded.text)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        to, value = decoded.operands
-        plain = raw(value)
-        if source and value.kind != "vgpr":
-            raise NotCoveredError(decoded.text)
+    def step(waves: Waves) -> None:
+        shift = waves.scalar[M0]
+        low, high = (shift & U32(1023), shift >> U32(16) & U32(1023)) if halves else (shift,) * 2
+        moved = _read_rows(waves, _vector_rows(waves, value, low)) if source else plain(waves)
+        if destination:
+            _write_rows(waves, _vector_rows(waves, to, high), moved)
+        else:
+            waves.write(to.first, moved)
 
-        def step(waves: Waves) -> None:
-            shift = waves.scalar[M0]
-            low, high = (
-                (shift & U32(1023), shift >> U32(16) & U32(1023)) if halves else (shift,) * 2
-            )
-            moved = _read_rows(waves, _vector_rows(waves, value, low)) if source else plain(waves)
-            if destination:
-                _write_rows(waves, _vector_rows(waves, to, high), moved)
-            else:
-                waves.write(to.first, moved)
-
-        return step
-
-    return build
+    return step
 
 
-builds("v_movrels_b32")(_vector_relative(source=True, destination=False))
-builds("v_movreld_b32")(_vector_relative(source=False, destination=True))
-builds("v_movrelsd_b32")(_vector_relative(source=True, destination=True))
-builds("v_movrelsd_2_b32")(_vector_relative(source=True, destination=True, halves=True))
+builds_as("v_movrels_b32", _vector_relative, source=True, destination=False)
+builds_as("v_movreld_b32", _vector_relative, source=False, destination=True)
+builds_as("v_movrelsd_b32", _vector_relative, source=True, destination=True)
+builds_as("v_movrelsd_2_b32", _vector_relative, source=True, destination=True, halves=True)
 
 
 @builds("v_swaprel_b32")
@@ -101,42 +102,44 @@ def _scalar_rows(waves: Waves, first: int, steps: Array, count: int) -> Array:
     return rows
 
 
-def _scalar_relative(words: int, *, reads: bool, writes: bool, split: bool) -> Builder:
+def _scalar_relative(
+    decoded: Decoded, context: BuildContext, words: int, *, reads: bool, writes: bool, split: bool
+) -> Step:
     """S_MOVRELS, S_MOVRELD, S_MOVRELSD_2: M0 is added to a register's number.
 
     With `split`, bits 9:0 of M0 count for the source and 25:16 for the destination.
     """
+    target, origin = decoded.operands
+    read = scalar_source(origin, "u32") if words == 1 else scalar_source(origin, "u64")
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        target, origin = decoded.operands
-        read = scalar_source(origin, "u32") if words == 1 else scalar_source(origin, "u64")
+    def step(waves: Waves) -> None:
+        m0 = waves.scalar[M0]
+        numbers = np.arange(waves.count)
+        if reads:
+            steps = m0 & U32(0x3FF) if split else m0
+            rows = _scalar_rows(waves, origin.first, steps, words)
+            parts = [waves.scalar[rows + word, numbers] for word in range(words)]
+        else:
+            value = np.broadcast_to(read(waves), (waves.count,)).astype(U64)
+            parts = [(value >> U64(32 * word)).astype(U32) for word in range(words)]
+        steps = np.zeros(waves.count, U32)
+        if writes:
+            steps = m0 >> U32(16) & U32(0x3FF) if split else m0
+        rows = _scalar_rows(waves, target.first, steps, words)
+        for word, part in enumerate(parts):
+            waves.scalar[rows + word, numbers] = part
 
-        def step(waves: Waves) -> None:
-            m0 = waves.scalar[M0]
-            numbers = np.arange(waves.count)
-            if reads:
-                steps = m0 & U32(0x3FF) if split else m0
-                rows = _scalar_rows(waves, origin.first, steps, words)
-                parts = [waves.scalar[rows + word, numbers] for word in range(words)]
-            else:
-                value = np.broadcast_to(read(waves), (waves.count,)).astype(U64)
-                parts = [(value >> U64(32 * word)).astype(U32) for word in range(words)]
-            steps = np.zeros(waves.count, U32)
-            if writes:
-                steps = m0 >> U32(16) & U32(0x3FF) if split else m0
-            rows = _scalar_rows(waves, target.first, steps, words)
-            for word, part in enumerate(parts):
-                waves.scalar[rows + word, numbers] = part
-
-        return step
-
-    return build
+    return step
 
 
 for _count, _suffix in ((1, "b32"), (2, "b64")):
-    builds(f"s_movrels_{_suffix}")(_scalar_relative(_count, reads=True, writes=False, split=False))
-    builds(f"s_movreld_{_suffix}")(_scalar_relative(_count, reads=False, writes=True, split=False))
-builds("s_movrelsd_2_b32")(_scalar_relative(1, reads=True, writes=True, split=True))
+    builds_as(
+        f"s_movrels_{_suffix}", _scalar_relative, _count, reads=True, writes=False, split=False
+    )
+    builds_as(
+        f"s_movreld_{_suffix}", _scalar_relative, _count, reads=False, writes=True, split=False
+    )
+builds_as("s_movrelsd_2_b32", _scalar_relative, 1, reads=True, writes=True, split=True)
 
 
 def _all_words(operand: Operand, count: int) -> Callable[[Waves], Array]:
@@ -147,7 +150,7 @@ def _all_words(operand: Operand, count: int) -> Callable[[Waves], Array]:
     )
 
 
-def _look_up(bits: int) -> Builder:
+def _look_up(decoded: Decoded, context: BuildContext, bits: int) -> Step:
     """V_PERM_PK16: each of 16 selectors of four bits (S2) picks a field of S0:S1.
 
     S0 stands above S1, as in V_PERM_B32 (AMD's CDNA5 tests of rocm-systems).
@@ -155,24 +158,21 @@ def _look_up(bits: int) -> Builder:
     above = {4: 1, 6: 1, 8: 2}[bits]
     below = {4: 1, 6: 2, 8: 2}[bits]
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        target, first, second, selectors = decoded.operands
-        if decoded.modifiers:
-            raise NotCoveredError(decoded.text)
-        reads = (_all_words(second, below), _all_words(first, above))
-        chosen = _all_words(selectors, 2)
+    target, first, second, selectors = decoded.operands
+    if decoded.modifiers:
+        raise NotCoveredError(decoded.text)
+    reads = (_all_words(second, below), _all_words(first, above))
+    chosen = _all_words(selectors, 2)
 
-        def step(waves: Waves) -> None:
-            table = fields(np.concatenate([read(waves) for read in reads]), bits, 16)
-            index = fields(chosen(waves), 4, 16).astype(np.int64)
-            picked = np.take_along_axis(table, index, 0)
-            for number, word in enumerate(registers(picked, bits)):
-                waves.write(target.first + number, word)
+    def step(waves: Waves) -> None:
+        table = fields(np.concatenate([read(waves) for read in reads]), bits, 16)
+        index = fields(chosen(waves), 4, 16).astype(np.int64)
+        picked = np.take_along_axis(table, index, 0)
+        for number, word in enumerate(registers(picked, bits)):
+            waves.write(target.first + number, word)
 
-        return step
-
-    return build
+    return step
 
 
 for _bits in (4, 6, 8):
-    builds(f"v_perm_pk16_b{_bits}_u4")(_look_up(_bits))
+    builds_as(f"v_perm_pk16_b{_bits}_u4", _look_up, _bits)

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from ...isa.dataflow.operands import Decoded, Operand, constant_bits
 from .. import numbers
 from ..elementwise import Compute, ResultStep, after_result, flushing, saturated
-from ..registry import BuildContext, Builder, NotCoveredError, Step, builds
+from ..registry import BuildContext, NotCoveredError, Step, builds, builds_as
 from ..vector_operands import Read, check_count, source
 from ..waves import U32, Array, Waves
 from .fused import fused, fused_bfloat, fused_half
-from .half import shift16
+from .integer import shift16
 from .minmax import Choice, always, greatest, least, maximum, minimum, three
 
 
@@ -78,73 +78,77 @@ def _evaluated(
     return evaluate
 
 
-def packed_halves(kind: str, count: int, choose: Choice, *, accumulates: bool = False) -> Builder:
+def packed_halves(
+    decoded: Decoded,
+    context: BuildContext,
+    kind: str,
+    count: int,
+    choose: Choice,
+    *,
+    accumulates: bool = False,
+) -> Step:
     """v_pk_*_f16 and its like: op_sel picks halves for the low result, op_sel_hi for the high.
 
     `accumulates`: the destination is the last source (v_pk_fmac_f16).
     """
     integral = kind in ("u16", "i16")
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        compute = choose(context.target)
-        sources = decoded.operands[1:]
-        if len(sources) != count:
-            raise NotCoveredError(f"{decoded.text}: {len(sources)} sources")
-        if accumulates:
-            sources = (*sources, decoded.operands[0])
-        if integral and any("neg" in name for name in decoded.modifiers):
-            raise NotCoveredError(f"{decoded.text}: signs of integers")
-        results = _sources_of_both(
-            decoded,
-            sources,
-            lambda operand, half, negate: half_source(operand, kind, half, negate=negate),
+    compute = choose(context.target)
+    sources = decoded.operands[1:]
+    if len(sources) != count:
+        raise NotCoveredError(f"{decoded.text}: {len(sources)} sources")
+    if accumulates:
+        sources = (*sources, decoded.operands[0])
+    if integral and any("neg" in name for name in decoded.modifiers):
+        raise NotCoveredError(f"{decoded.text}: signs of integers")
+    results = _sources_of_both(
+        decoded,
+        sources,
+        lambda operand, half, negate: half_source(operand, kind, half, negate=negate),
+    )
+    check_count(decoded.operands[0], 1)
+    row = decoded.operands[0].first
+    changes: list[Compute] = []
+    if integral and decoded.flag("clamp"):
+        compute = saturated(compute, kind)
+    else:
+        changes = after_result(decoded, kind, context.target)
+    evaluate = _evaluated(compute, flushing(kind, context.target), changes)
+    saturates = context.target.saturates16
+
+    def value(waves: Waves) -> Array:
+        low, high = (
+            numbers.half_bits(evaluate(waves, reads), kind, saturates=saturates)
+            for reads in results
         )
-        check_count(decoded.operands[0], 1)
-        row = decoded.operands[0].first
-        changes: list[Compute] = []
-        if integral and decoded.flag("clamp"):
-            compute = saturated(compute, kind)
-        else:
-            changes = after_result(decoded, kind, context.target)
-        evaluate = _evaluated(compute, flushing(kind, context.target), changes)
-        saturates = context.target.saturates16
+        return low | (high << U32(16))
 
-        def value(waves: Waves) -> Array:
-            low, high = (
-                numbers.half_bits(evaluate(waves, reads), kind, saturates=saturates)
-                for reads in results
-            )
-            return low | (high << U32(16))
-
-        return ResultStep(value, lambda waves, bits: waves.write(row, bits))
-
-    return build
+    return ResultStep(value, lambda waves, bits: waves.write(row, bits))
 
 
-def packed_singles(kind: str, count: int, compute: Compute) -> Builder:
+def packed_singles(
+    decoded: Decoded, context: BuildContext, kind: str, count: int, compute: Compute
+) -> Step:
     """v_pk_*_f32: op_sel picks the register of each pair for the first result."""
 
     def read_one(operand: Operand, second: int, negate: bool) -> Read:
         return source(_one_of_pair(operand, second), kind, negate=negate)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        sources = decoded.operands[1 : 1 + count]
-        if len(sources) != count:
-            raise NotCoveredError(f"{decoded.text}: {len(sources)} sources")
-        results = _sources_of_both(decoded, sources, read_one)
-        check_count(decoded.operands[0], 2)
-        row = decoded.operands[0].first
-        changes = after_result(decoded, kind, context.target)
-        evaluate = _evaluated(compute, flushing(kind, context.target), changes)
+    sources = decoded.operands[1 : 1 + count]
+    if len(sources) != count:
+        raise NotCoveredError(f"{decoded.text}: {len(sources)} sources")
+    results = _sources_of_both(decoded, sources, read_one)
+    check_count(decoded.operands[0], 2)
+    row = decoded.operands[0].first
+    changes = after_result(decoded, kind, context.target)
+    evaluate = _evaluated(compute, flushing(kind, context.target), changes)
 
-        def step(waves: Waves) -> None:
-            low, high = (evaluate(waves, reads) for reads in results)
-            waves.write(row, low)
-            waves.write(row + 1, high)
+    def step(waves: Waves) -> None:
+        low, high = (evaluate(waves, reads) for reads in results)
+        waves.write(row, low)
+        waves.write(row + 1, high)
 
-        return step
-
-    return build
+    return step
 
 
 def _move_pair(decoded: Decoded, context: BuildContext) -> Step:
@@ -167,24 +171,9 @@ def _move_pair(decoded: Decoded, context: BuildContext) -> Step:
 
 
 builds("v_pk_mov_b32")(_move_pair)
-builds("v_pk_add_f32")(packed_singles("f32", 2, np.add))
-builds("v_pk_mul_f32")(packed_singles("f32", 2, np.multiply))
-builds("v_pk_fma_f32")(packed_singles("f32", 3, fused))
-
-builds("v_pk_add_f16")(packed_halves("f16", 2, always(np.add)))
-builds("v_pk_mul_f16")(packed_halves("f16", 2, always(np.multiply)))
-for _kind in ("f16", "bf16"):
-    for _name, _choose in (("min", least), ("max", greatest)):
-        _names = (f"v_pk_{_name}_{_kind}", f"v_pk_{_name}_num_{_kind}")
-        builds(*_names)(packed_halves(_kind, 2, _choose))
-        builds(f"v_pk_{_name}3_num_{_kind}")(packed_halves(_kind, 3, three(_choose)))
-for _name, _compute in (("minimum", minimum), ("maximum", maximum)):
-    builds(f"v_pk_{_name}_f16")(packed_halves("f16", 2, always(_compute)))
-    builds(f"v_pk_{_name}3_f16")(packed_halves("f16", 3, three(always(_compute))))
-
-
-def _chained(choose: Compute) -> Compute:
-    return lambda a, b, c: choose(choose(a, b), c)
+builds_as("v_pk_add_f32", packed_singles, "f32", 2, np.add)
+builds_as("v_pk_mul_f32", packed_singles, "f32", 2, np.multiply)
+builds_as("v_pk_fma_f32", packed_singles, "f32", 3, fused)
 
 
 def _of_sum(choose: Compute) -> Compute:
@@ -192,30 +181,30 @@ def _of_sum(choose: Compute) -> Compute:
     return lambda a, b, c: choose(a + b, c)
 
 
-_PACKED: dict[str, tuple[str, int, Callable[..., Array]]] = {
-    "v_pk_fma_f16": ("f16", 3, fused_half),
-    "v_pk_add_u16": ("u16", 2, np.add),
-    "v_pk_sub_u16": ("u16", 2, np.subtract),
-    "v_pk_add_i16": ("i16", 2, np.add),
-    "v_pk_sub_i16": ("i16", 2, np.subtract),
-    "v_pk_mul_lo_u16": ("u16", 2, np.multiply),
-    "v_pk_mad_u16": ("u16", 3, lambda a, b, c: a * b + c),
-    "v_pk_mad_i16": ("i16", 3, lambda a, b, c: a * b + c),
-    "v_pk_lshlrev_b16": ("u16", 2, lambda a, b: b << shift16(a)),
-    "v_pk_lshrrev_b16": ("u16", 2, lambda a, b: b >> shift16(a)),
-    "v_pk_ashrrev_i16": ("i16", 2, lambda a, b: b >> shift16(a)),
-    "v_pk_min_i16": ("i16", 2, np.minimum),
-    "v_pk_max_i16": ("i16", 2, np.maximum),
-    "v_pk_min_u16": ("u16", 2, np.minimum),
-    "v_pk_max_u16": ("u16", 2, np.maximum),
-    "v_pk_add_bf16": ("bf16", 2, np.add),
-    "v_pk_mul_bf16": ("bf16", 2, np.multiply),
-    "v_pk_fma_bf16": ("bf16", 3, fused_bfloat),
-}
-for _kind in ("u16", "i16"):
-    for _name, _choice in (("min", np.minimum), ("max", np.maximum)):
-        _PACKED[f"v_pk_{_name}3_{_kind}"] = (_kind, 3, _chained(_choice))
-        _PACKED[f"v_pk_add_{_name}_{_kind}"] = (_kind, 3, _of_sum(_choice))
-builds("v_pk_fmac_f16")(packed_halves("f16", 2, always(fused_half), accumulates=True))
-for _name, (_kind, _count, _compute) in _PACKED.items():
-    builds(_name)(packed_halves(_kind, _count, always(_compute)))
+def _define(kinds: str, names: str, count: int, choose: Choice, **options: bool) -> None:
+    """Registers an operation for each kind, which `{}` stands for in its names."""
+    for kind in kinds.split():
+        builds_as(names.replace("{}", kind), packed_halves, kind, count, choose, **options)
+
+
+_define("f16 bf16 u16 i16", "v_pk_add_{}", 2, always(np.add))
+_define("u16 i16", "v_pk_sub_{}", 2, always(np.subtract))
+_define("f16 bf16", "v_pk_mul_{}", 2, always(np.multiply))
+_define("u16", "v_pk_mul_lo_{}", 2, always(np.multiply))
+_define("f16", "v_pk_fma_{}", 3, always(fused_half))
+_define("f16", "v_pk_fmac_{}", 2, always(fused_half), accumulates=True)
+_define("bf16", "v_pk_fma_{}", 3, always(fused_bfloat))
+_define("u16 i16", "v_pk_mad_{}", 3, always(lambda a, b, c: a * b + c))
+_define("u16", "v_pk_lshlrev_b16", 2, always(lambda a, b: b << shift16(a)))
+_define("u16", "v_pk_lshrrev_b16", 2, always(lambda a, b: b >> shift16(a)))
+_define("i16", "v_pk_ashrrev_{}", 2, always(lambda a, b: b >> shift16(a)))
+for _name, _choose in (("min", least), ("max", greatest)):
+    _define("f16 bf16", f"v_pk_{_name}_{{}} v_pk_{_name}_num_{{}}", 2, _choose)
+    _define("f16 bf16", f"v_pk_{_name}3_num_{{}}", 3, three(_choose))
+for _name, _compute in (("minimum", minimum), ("maximum", maximum)):
+    _define("f16", f"v_pk_{_name}_{{}}", 2, always(_compute))
+    _define("f16", f"v_pk_{_name}3_{{}}", 3, three(always(_compute)))
+for _name, _compute in (("min", np.minimum), ("max", np.maximum)):
+    _define("u16 i16", f"v_pk_{_name}_{{}}", 2, always(_compute))
+    _define("u16 i16", f"v_pk_{_name}3_{{}}", 3, three(always(_compute)))
+    _define("u16 i16", f"v_pk_add_{_name}_{{}}", 3, always(_of_sum(_compute)))

@@ -1,4 +1,4 @@
-"""Vector floating point of 32 and 64 bits: arithmetic, elementary functions, conversions.
+"""Vector floating point: arithmetic, elementary functions, conversions.
 
 Source: CDNA3 ISA, 12.7 to 12.11; RDNA3 ISA, 16.8 to 16.12.
 """
@@ -9,9 +9,10 @@ from functools import cache
 
 import numpy as np
 
-from ..elementwise import Compute, define
+from .. import numbers
+from ..elementwise import Compute, define, define_each
 from ..waves import F32, I32, U32, Array
-from .fused import F64, fused, fused_double
+from .fused import F64, fused, fused_double, fused_half
 
 
 def to_integer(value: Array, kind: type, low: float, high: float) -> Array:
@@ -76,6 +77,11 @@ def fused_zero_wins(a: Array, b: Array, c: Array) -> Array:
     return np.where((a == 0) | (b == 0), c, fused(a, b, c))
 
 
+def _twice_rounded(a: Array, b: Array, c: Array) -> Array:
+    """A * b + c of f16 whose product is rounded too."""
+    return numbers.from_f16(numbers.to_f16(a * b)) + c
+
+
 def _lit(a: Array, b: Array, c: Array) -> Array:
     """V_MULLIT_F32: the product; -MAX where the exponent or the base does not allow it."""
     largest_float = np.finfo(F32).max
@@ -83,45 +89,69 @@ def _lit(a: Array, b: Array, c: Array) -> Array:
     return np.where(none, -largest_float, a * b)
 
 
-define("v_add_f32", "f32", "f32 f32", np.add)
-define("v_sub_f32", "f32", "f32 f32", np.subtract)
-define("v_subrev_f32", "f32", "f32 f32", lambda a, b: np.subtract(b, a))
-define("v_mul_f32", "f32", "f32 f32", np.multiply)
-define("v_fma_f32", "f32", "f32 f32 f32", fused)
-define("v_fmac_f32", "f32", "f32 f32 f32", fused, accumulates=True)
-define("v_fmamk_f32", "f32", "f32 f32 f32", fused)
-define("v_fmaak_f32", "f32", "f32 f32 f32", fused)
-define("v_floor_f32", "f32", "f32", np.floor)
-define("v_ceil_f32", "f32", "f32", np.ceil)
-define("v_trunc_f32", "f32", "f32", np.trunc)
-define("v_rndne_f32", "f32", "f32", np.rint)
-define("v_fract_f32", "f32", "f32", lambda a: fraction(a))
-define("v_exp_f32 v_exp_legacy_f32", "f32", "f32", without_denormals(np.exp2))
-define("v_log_f32 v_log_legacy_f32", "f32", "f32", without_denormals(np.log2))
-define("v_rcp_f32 v_rcp_iflag_f32", "f32", "f32", without_denormals(lambda a: F32(1) / a))
-define("v_rsq_f32", "f32", "f32",
-        without_denormals(lambda a: (1 / np.sqrt(a.astype(F64))).astype(F32)))  # fmt: skip
-define("v_sqrt_f32", "f32", "f32", without_denormals(np.sqrt))
-define("v_sin_f32", "f32", "f32", sine)
-define("v_cos_f32", "f32", "f32", cosine)
-define("v_frexp_exp_i32_f32", "i32", "f32", lambda a: exponent_of(a).astype(I32))
-define("v_frexp_mant_f32", "f32", "f32", mantissa_of)
-define("v_mul_legacy_f32 v_mul_dx9_zero_f32", "f32", "f32 f32", zero_wins)
-define("v_fma_dx9_zero_f32 v_fma_legacy_f32", "f32", "f32 f32 f32", fused_zero_wins)
-define("v_fmac_dx9_zero_f32 v_fmac_legacy_f32", "f32", "f32 f32 f32", fused_zero_wins,
-        accumulates=True)  # fmt: skip
-define("v_mad_f32", "f32", "f32 f32 f32", lambda a, b, c: a * b + c)
-define("v_mac_f32", "f32", "f32 f32 f32", lambda a, b, c: a * b + c, accumulates=True)
-define("v_madmk_f32 v_madak_f32", "f32", "f32 f32 f32", lambda a, b, c: a * b + c)
-define("v_mad_legacy_f32", "f32", "f32 f32 f32", lambda a, b, c: zero_wins(a, b) + c)
-define("v_mullit_f32", "f32", "f32 f32 f32", _lit)
+define_each("f16 f32 f64", "v_add_{}", 2, np.add)
+define_each("f16 f32 f64", "v_mul_{}", 2, np.multiply)
+define_each("f16 f32", "v_sub_{}", 2, np.subtract)
+define_each("f16 f32", "v_subrev_{}", 2, lambda a, b: np.subtract(b, a))
+for _kind, _fused in (("f16", fused_half), ("f32", fused), ("f64", fused_double)):
+    define_each(_kind, "v_fma_{} v_fmamk_{} v_fmaak_{}", 3, _fused)
+    define_each(_kind, "v_fmac_{}", 3, _fused, accumulates=True)
+define_each("f16", "v_fma_legacy_{}", 3, fused_half)
+define_each("f16 f32 f64", "v_floor_{}", 1, np.floor)
+define_each("f16 f32 f64", "v_ceil_{}", 1, np.ceil)
+define_each("f16 f32 f64", "v_trunc_{}", 1, np.trunc)
+define_each("f16 f32 f64", "v_rndne_{}", 1, np.rint)
+define_each("f32 f64", "v_fract_{}", 1, fraction)
+define_each("f16", "v_fract_{}", 1, lambda a: np.minimum(a - np.floor(a), F32(1 - 2.0**-11)))
+define_each("f16 f32 f64", "v_frexp_mant_{}", 1, mantissa_of)
+define_each("f16 f32", "v_sin_{}", 1, sine)
+define_each("f16 f32", "v_cos_{}", 1, cosine)
+define_each("f16 f32", "v_tanh_{}", 1, np.tanh)
+# Those of f64 are good to some 26 bits in hardware; code that uses them refines what they give.
+define_each("f16 f64", "v_rcp_{}", 1, lambda a: a.dtype.type(1) / a)
+define_each("f16 f64", "v_rsq_{}", 1, lambda a: a.dtype.type(1) / np.sqrt(a))
+define_each("f16 f64", "v_sqrt_{}", 1, np.sqrt)
+define_each("f16", "v_exp_{}", 1, np.exp2)
+define_each("f16", "v_log_{}", 1, np.log2)
+define_each("f32", "v_rcp_{} v_rcp_iflag_{}", 1, without_denormals(lambda a: F32(1) / a))
+define_each("f32", "v_rsq_{}", 1,
+            without_denormals(lambda a: (1 / np.sqrt(a.astype(F64))).astype(F32)))  # fmt: skip
+define_each("f32", "v_sqrt_{}", 1, without_denormals(np.sqrt))
+define_each("f32", "v_exp_{} v_exp_legacy_{}", 1, without_denormals(np.exp2))
+define_each("f32", "v_log_{} v_log_legacy_{}", 1, without_denormals(np.log2))
+# gfx1250: the same of bf16, rounded from float32; denormals of bf16 are those of float32.
+for _name, _compute in (
+    ("exp", np.exp2), ("log", np.log2), ("sqrt", np.sqrt), ("rcp", lambda a: F32(1) / a),
+    ("rsq", lambda a: F32(1) / np.sqrt(a)), ("sin", sine), ("cos", cosine), ("tanh", np.tanh),
+):  # fmt: skip
+    define_each("bf16", f"v_{_name}_{{}}", 1, without_denormals(_compute))
+define_each("f32", "v_mul_legacy_{} v_mul_dx9_zero_{}", 2, zero_wins)
+define_each("f32", "v_fma_dx9_zero_{} v_fma_legacy_{}", 3, fused_zero_wins)
+define_each("f32", "v_fmac_dx9_zero_{} v_fmac_legacy_{}", 3, fused_zero_wins, accumulates=True)
+define_each("f32", "v_mad_{} v_madmk_{} v_madak_{}", 3, lambda a, b, c: a * b + c)
+define_each("f32", "v_mac_{}", 3, lambda a, b, c: a * b + c, accumulates=True)
+define_each("f32", "v_mad_legacy_{}", 3, lambda a, b, c: zero_wins(a, b) + c)
+define_each("f16", "v_mad_{} v_mad_legacy_{} v_madmk_{} v_madak_{}", 3, _twice_rounded)
+define_each("f16", "v_mac_{}", 3, _twice_rounded, accumulates=True)
+define_each("f32", "v_mullit_{}", 3, _lit)
+define("v_ldexp_f16", "f16", "f16 i16", lambda a, b: np.ldexp(a.astype(F64), b.astype(I32)))
 define("v_ldexp_f32", "f32", "f32 i32", lambda a, b: np.ldexp(a, b).astype(F32))
-define("v_cvt_f32_i32", "f32", "i32", lambda a: np.asarray(a).astype(F32))
-define("v_cvt_f32_u32", "f32", "u32", lambda a: np.asarray(a).astype(F32))
-define("v_cvt_i32_f32", "i32", "f32", lambda a: to_integer(a, I32, -(2.0**31), 2.0**31 - 1))
-define("v_cvt_u32_f32", "u32", "f32", lambda a: to_integer(a, U32, 0.0, 2.0**32 - 1))
-define("v_cvt_f16_f32", "f16", "f32", lambda a: np.asarray(a))
-define("v_cvt_f32_f16", "f32", "f16", lambda a: np.asarray(a))
+define("v_ldexp_f64", "f64", "f64 i32", np.ldexp)
+define("v_frexp_exp_i16_f16", "i16", "f16", lambda a: exponent_of(a).astype(np.int16))
+for _kind in ("f32", "f64"):
+    define(f"v_frexp_exp_i32_{_kind}", "i32", _kind, lambda a: exponent_of(a).astype(I32))
+    define(
+        f"v_cvt_i32_{_kind}", "i32", _kind, lambda a: to_integer(a, I32, -(2.0**31), 2.0**31 - 1)
+    )
+    define(f"v_cvt_u32_{_kind}", "u32", _kind, lambda a: to_integer(a, U32, 0.0, 2.0**32 - 1))
+for _kind in ("i32", "u32"):
+    define(f"v_cvt_f32_{_kind}", "f32", _kind, lambda a: np.asarray(a).astype(F32))
+    define(f"v_cvt_f64_{_kind}", "f64", _kind, lambda a: np.asarray(a).astype(F64))
+define("v_cvt_f16_f32", "f16", "f32", np.asarray)
+define("v_cvt_f32_f16", "f32", "f16", np.asarray)
+define("v_cvt_f32_bf16", "f32", "bf16", np.asarray)
+define("v_cvt_f64_f32", "f64", "f32", lambda a: np.asarray(a).astype(F64))
+define("v_cvt_f32_f64", "f32", "f64", lambda a: np.asarray(a).astype(F32))
 
 
 def _face(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
@@ -181,26 +211,4 @@ def trigonometric_bits(value: Array, segment: Array) -> Array:
     return np.ldexp(chunk, np.where(exponent >= 1968, 128, 0) - 53 - shift)
 
 
-define("v_add_f64", "f64", "f64 f64", np.add)
-define("v_mul_f64", "f64", "f64 f64", np.multiply)
-define("v_fma_f64 v_fmamk_f64 v_fmaak_f64", "f64", "f64 f64 f64", fused_double)
-define("v_fmac_f64", "f64", "f64 f64 f64", fused_double, accumulates=True)
-define("v_floor_f64", "f64", "f64", np.floor)
-define("v_ceil_f64", "f64", "f64", np.ceil)
-define("v_trunc_f64", "f64", "f64", np.trunc)
-define("v_rndne_f64", "f64", "f64", np.rint)
-define("v_fract_f64", "f64", "f64", fraction)
-# The hardware's are good to some 26 bits; code that uses them refines what they give.
-define("v_rcp_f64", "f64", "f64", lambda a: F64(1) / a)
-define("v_rsq_f64", "f64", "f64", lambda a: F64(1) / np.sqrt(a))
-define("v_sqrt_f64", "f64", "f64", np.sqrt)
-define("v_ldexp_f64", "f64", "f64 i32", np.ldexp)
-define("v_frexp_exp_i32_f64", "i32", "f64", lambda a: exponent_of(a).astype(I32))
-define("v_frexp_mant_f64", "f64", "f64", mantissa_of)
 define("v_trig_preop_f64", "f64", "f64 u32", trigonometric_bits)
-define("v_cvt_f64_f32", "f64", "f32", lambda a: np.asarray(a).astype(F64))
-define("v_cvt_f32_f64", "f32", "f64", lambda a: np.asarray(a).astype(F32))
-define("v_cvt_f64_i32", "f64", "i32", lambda a: np.asarray(a).astype(F64))
-define("v_cvt_f64_u32", "f64", "u32", lambda a: np.asarray(a).astype(F64))
-define("v_cvt_i32_f64", "i32", "f64", lambda a: to_integer(a, I32, -(2.0**31), 2.0**31 - 1))
-define("v_cvt_u32_f64", "u32", "f64", lambda a: to_integer(a, U32, 0.0, 2.0**32 - 1))

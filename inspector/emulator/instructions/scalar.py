@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...isa.dataflow.operands import EXEC, Decoded
-from ..registry import BuildContext, Builder, Step, builds
+from ..registry import BuildContext, Step, builds, builds_as
 from ..waves import ALL, I32, U32, Array, Waves
 from .scalar_operands import (
     define_scalar,
@@ -100,61 +100,49 @@ define_scalar("s_max_u32", "u32", "u32 u32", lambda a, b: (np.maximum(a, b), a >
 define_scalar("s_abs_i32", "i32", "i32", np.abs, "nonzero")
 
 
-def _with_carry(*, subtract: bool) -> Builder:
+def _with_carry(decoded: Decoded, context: BuildContext, *, subtract: bool) -> Step:
     """32-bit sum or difference with SCC as carry, in and out."""
+    first, second = (scalar_source(operand, "u32") for operand in decoded.operands[1:])
+    write = scalar_destination(decoded.operands[0], "u32")
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        first, second = (scalar_source(operand, "u32") for operand in decoded.operands[1:])
-        write = scalar_destination(decoded.operands[0], "u32")
+    def step(waves: Waves) -> None:
+        a = np.asarray(first(waves)).astype(I64)
+        b = np.asarray(second(waves)).astype(I64)
+        carry = waves.scc.astype(I64)
+        total = a - b - carry if subtract else a + b + carry
+        waves.scc = (total < 0) | (total > ALL)
+        write(waves, (total & I64(ALL)).astype(U32))
 
-        def step(waves: Waves) -> None:
-            a = np.asarray(first(waves)).astype(I64)
-            b = np.asarray(second(waves)).astype(I64)
-            carry = waves.scc.astype(I64)
-            total = a - b - carry if subtract else a + b + carry
-            waves.scc = (total < 0) | (total > ALL)
-            write(waves, (total & I64(ALL)).astype(U32))
-
-        return step
-
-    return build
+    return step
 
 
-builds("s_addc_u32", "s_add_co_ci_u32")(_with_carry(subtract=False))
-builds("s_subb_u32", "s_sub_co_ci_u32")(_with_carry(subtract=True))
+builds_as("s_addc_u32 s_add_co_ci_u32", _with_carry, subtract=False)
+builds_as("s_subb_u32 s_sub_co_ci_u32", _with_carry, subtract=True)
 
 
-def _select(kind: str) -> Builder:
+def _select(decoded: Decoded, context: BuildContext, kind: str) -> Step:
     """S_CSELECT: the first source where SCC is set, else the second."""
-
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        first, second = (scalar_source(operand, kind) for operand in decoded.operands[1:])
-        write = scalar_destination(decoded.operands[0], kind)
-        return lambda waves: write(waves, np.where(waves.scc, first(waves), second(waves)))
-
-    return build
+    first, second = (scalar_source(operand, kind) for operand in decoded.operands[1:])
+    write = scalar_destination(decoded.operands[0], kind)
+    return lambda waves: write(waves, np.where(waves.scc, first(waves), second(waves)))
 
 
-builds("s_cselect_b32")(_select("u32"))
-builds("s_cselect_b64")(_select("u64"))
+builds_as("s_cselect_b32", _select, "u32")
+builds_as("s_cselect_b64", _select, "u64")
 
 
-def _conditional_move(kind: str) -> Builder:
+def _conditional_move(decoded: Decoded, context: BuildContext, kind: str) -> Step:
     """S_CMOV: the destination changes where SCC is set."""
-
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        decoded = with_short_immediate(decoded)
-        target = decoded.operands[0]
-        read = scalar_source(decoded.operands[1], kind)
-        before = scalar_source(target, kind)
-        write = scalar_destination(target, kind)
-        return lambda waves: write(waves, np.where(waves.scc, read(waves), before(waves)))
-
-    return build
+    decoded = with_short_immediate(decoded)
+    target = decoded.operands[0]
+    read = scalar_source(decoded.operands[1], kind)
+    before = scalar_source(target, kind)
+    write = scalar_destination(target, kind)
+    return lambda waves: write(waves, np.where(waves.scc, read(waves), before(waves)))
 
 
-builds("s_cmovk_i32", "s_cmov_b32")(_conditional_move("u32"))
-builds("s_cmov_b64")(_conditional_move("u64"))
+builds_as("s_cmovk_i32 s_cmov_b32", _conditional_move, "u32")
+builds_as("s_cmov_b64", _conditional_move, "u64")
 
 
 COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
@@ -163,21 +151,18 @@ COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-def _comparison(name: str, kind: str) -> Builder:
+def _comparison(decoded: Decoded, context: BuildContext, name: str, kind: str) -> Step:
     """S_CMP: SCC becomes the outcome."""
     compare = COMPARISONS[name]
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        decoded = with_short_immediate(decoded)
-        first, second = (scalar_source(operand, kind) for operand in decoded.operands)
+    decoded = with_short_immediate(decoded)
+    first, second = (scalar_source(operand, kind) for operand in decoded.operands)
 
-        def step(waves: Waves) -> None:
-            outcome = compare(first(waves), second(waves))
-            waves.scc = np.broadcast_to(outcome, waves.scc.shape).copy()
+    def step(waves: Waves) -> None:
+        outcome = compare(first(waves), second(waves))
+        waves.scc = np.broadcast_to(outcome, waves.scc.shape).copy()
 
-        return step
-
-    return build
+    return step
 
 
 for _name in COMPARISONS:
@@ -185,30 +170,28 @@ for _name in COMPARISONS:
         _words = [f"s_cmp_{_name}_{_kind}"]
         if _kind.endswith("32"):
             _words.append(f"s_cmpk_{_name}_{_kind}")
-        builds(*_words)(_comparison(_name, _kind))
+        builds_as(" ".join(_words), _comparison, _name, _kind)
 
 
-def _save_exec(compute: Callable[[Array, Array], Array], kind: str) -> Builder:
+def _save_exec(
+    decoded: Decoded, context: BuildContext, compute: Callable[[Array, Array], Array], kind: str
+) -> Step:
     """D = EXEC; EXEC = compute(S0, EXEC); SCC = EXEC != 0."""
+    read = scalar_source(decoded.operands[1], kind)
+    write = scalar_destination(decoded.operands[0], kind)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        read = scalar_source(decoded.operands[1], kind)
-        write = scalar_destination(decoded.operands[0], kind)
+    def step(waves: Waves) -> None:
+        before = waves.pair(EXEC) if kind == "u64" else waves.scalar[EXEC].copy()
+        after = np.broadcast_to(compute(read(waves), before), before.shape)
+        write(waves, before)
+        if kind == "u64":
+            waves.set_pair(EXEC, after)
+        else:
+            waves.scalar[EXEC] = after
+        waves.scc = after != 0
+        waves.exec_changed()
 
-        def step(waves: Waves) -> None:
-            before = waves.pair(EXEC) if kind == "u64" else waves.scalar[EXEC].copy()
-            after = np.broadcast_to(compute(read(waves), before), before.shape)
-            write(waves, before)
-            if kind == "u64":
-                waves.set_pair(EXEC, after)
-            else:
-                waves.scalar[EXEC] = after
-            waves.scc = after != 0
-            waves.exec_changed()
-
-        return step
-
-    return build
+    return step
 
 
 _SAVE_EXEC: dict[str, Callable[[Array, Array], Array]] = {
@@ -226,36 +209,40 @@ _SAVE_EXEC: dict[str, Callable[[Array, Array], Array]] = {
 for _names, _compute in _SAVE_EXEC.items():
     for _bits in ("32", "64"):
         _words = [f"s_{name}_saveexec_b{_bits}" for name in _names.split()]
-        builds(*_words)(_save_exec(_compute, "u" + _bits))
+        builds_as(" ".join(_words), _save_exec, _compute, "u" + _bits)
 
 
-def _write_exec(compute: Callable[[Array, Array], Array], kind: str) -> Builder:
+def _write_exec(
+    decoded: Decoded, context: BuildContext, compute: Callable[[Array, Array], Array], kind: str
+) -> Step:
     """EXEC = compute(S0, EXEC); D = EXEC; SCC = EXEC != 0."""
+    read = scalar_source(decoded.operands[1], kind)
+    write = scalar_destination(decoded.operands[0], kind)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        read = scalar_source(decoded.operands[1], kind)
-        write = scalar_destination(decoded.operands[0], kind)
+    def step(waves: Waves) -> None:
+        before = waves.pair(EXEC) if kind == "u64" else waves.scalar[EXEC]
+        after = np.broadcast_to(compute(read(waves), before), before.shape).copy()
+        if kind == "u64":
+            waves.set_pair(EXEC, after)
+        else:
+            waves.scalar[EXEC] = after
+        waves.exec_changed()
+        write(waves, after)
+        waves.scc = after != 0
 
-        def step(waves: Waves) -> None:
-            before = waves.pair(EXEC) if kind == "u64" else waves.scalar[EXEC]
-            after = np.broadcast_to(compute(read(waves), before), before.shape).copy()
-            if kind == "u64":
-                waves.set_pair(EXEC, after)
-            else:
-                waves.scalar[EXEC] = after
-            waves.exec_changed()
-            write(waves, after)
-            waves.scc = after != 0
-
-        return step
-
-    return build
+    return step
 
 
 for _bits in ("32", "64"):
-    builds(f"s_andn1_wrexec_b{_bits}", f"s_and_not0_wrexec_b{_bits}")(
-        _write_exec(lambda s, e: ~s & e, "u" + _bits)
+    builds_as(
+        f"s_andn1_wrexec_b{_bits} s_and_not0_wrexec_b{_bits}",
+        _write_exec,
+        lambda s, e: ~s & e,
+        "u" + _bits,
     )
-    builds(f"s_andn2_wrexec_b{_bits}", f"s_and_not1_wrexec_b{_bits}")(
-        _write_exec(lambda s, e: s & ~e, "u" + _bits)
+    builds_as(
+        f"s_andn2_wrexec_b{_bits} s_and_not1_wrexec_b{_bits}",
+        _write_exec,
+        lambda s, e: s & ~e,
+        "u" + _bits,
     )

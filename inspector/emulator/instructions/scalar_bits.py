@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ...isa.dataflow.operands import Decoded
-from ..registry import BuildContext, Builder, Step, builds
+from ..registry import BuildContext, Step, builds_as
 from ..vector_operands import DTYPES
 from ..waves import I32, U32, Array, Waves
 from .scalar_operands import define_scalar, low5, low6, scalar_destination, scalar_source
@@ -184,48 +184,40 @@ define_scalar(
 define_scalar("s_pack_hl_b32_b16", "u32", "u32 u32", lambda a, b: (a >> U32(16)) | (b << U32(16)))
 
 
-def _bit_test(expected: int, kind: str) -> Builder:
+def _bit_test(decoded: Decoded, context: BuildContext, expected: int, kind: str) -> Step:
     """S_BITCMP: SCC becomes whether a bit of S0 is `expected`; S1 is its number."""
+    value = scalar_source(decoded.operands[0], kind)
+    bit_number = scalar_source(decoded.operands[1], "u32")
+    shift = low5 if kind == "u32" else low6
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        value = scalar_source(decoded.operands[0], kind)
-        bit_number = scalar_source(decoded.operands[1], "u32")
-        shift = low5 if kind == "u32" else low6
+    def step(waves: Waves) -> None:
+        word = np.asarray(value(waves))
+        bit = (word >> shift(bit_number(waves))) & word.dtype.type(1)
+        waves.scc = np.broadcast_to(bit == expected, waves.scc.shape).copy()
 
-        def step(waves: Waves) -> None:
-            word = np.asarray(value(waves))
-            bit = (word >> shift(bit_number(waves))) & word.dtype.type(1)
-            waves.scc = np.broadcast_to(bit == expected, waves.scc.shape).copy()
-
-        return step
-
-    return build
+    return step
 
 
 for _expected in (0, 1):
-    builds(f"s_bitcmp{_expected}_b32")(_bit_test(_expected, "u32"))
-    builds(f"s_bitcmp{_expected}_b64")(_bit_test(_expected, "u64"))
+    builds_as(f"s_bitcmp{_expected}_b32", _bit_test, _expected, "u32")
+    builds_as(f"s_bitcmp{_expected}_b64", _bit_test, _expected, "u64")
 
 
-def _set_bit(value: int, kind: str) -> Builder:
+def _set_bit(decoded: Decoded, context: BuildContext, value: int, kind: str) -> Step:
     """S_BITSET: sets or clears the bit of the destination whose number S0 is."""
+    bit_number = scalar_source(decoded.operands[1], "u32")
+    before = scalar_source(decoded.operands[0], kind)
+    write = scalar_destination(decoded.operands[0], kind)
+    shift = low5 if kind == "u32" else low6
+    unit = DTYPES[kind](1)
 
-    def build(decoded: Decoded, context: BuildContext) -> Step:
-        bit_number = scalar_source(decoded.operands[1], "u32")
-        before = scalar_source(decoded.operands[0], kind)
-        write = scalar_destination(decoded.operands[0], kind)
-        shift = low5 if kind == "u32" else low6
-        unit = DTYPES[kind](1)
+    def step(waves: Waves) -> None:
+        bit = unit << shift(bit_number(waves))
+        write(waves, before(waves) | bit if value else before(waves) & ~bit)
 
-        def step(waves: Waves) -> None:
-            bit = unit << shift(bit_number(waves))
-            write(waves, before(waves) | bit if value else before(waves) & ~bit)
-
-        return step
-
-    return build
+    return step
 
 
 for _value in (0, 1):
-    builds(f"s_bitset{_value}_b32")(_set_bit(_value, "u32"))
-    builds(f"s_bitset{_value}_b64")(_set_bit(_value, "u64"))
+    builds_as(f"s_bitset{_value}_b32", _set_bit, _value, "u32")
+    builds_as(f"s_bitset{_value}_b64", _set_bit, _value, "u64")
