@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from .banks import conflict_cycles, phases_of
 from .footprint import Spans, TouchedBytes, lines_of_rows, lines_touched, spans_of, spans_of_rows
+from .machine import LaneAccess
 from .waves import Array, Waves
 
 MOST_PATTERNS: Final = 4096
@@ -143,22 +144,12 @@ class AccessCounter:
         self._patterns = _Patterns(arch, line)
         self._last: dict[tuple[int, str], _FullAccess] = {}
 
-    def access(
-        self,
-        site: int,
-        space: str,
-        waves: Waves,
-        where: Array,
-        usable: Array | None,
-        size: int,
-        *,
-        writes: bool,
-    ) -> None:
-        """An instruction's access by all lanes of waves.
+    def access(self, access: LaneAccess, space: str, *, writes: bool) -> None:
+        """An instruction's access of `global` memory or `lds`.
 
-        `space`: `global` or `lds`. `where`: addresses, int64 [wave, lane]. `usable`: which lanes
-        take part; None for all. `writes`: whether it writes LDS, whose phases are others then.
+        `writes`: whether it writes LDS, whose phases are others then.
         """
+        site, waves, where, usable, size, _ = access
         key = site, space
         count = self.accesses.setdefault(key, AccessCount(space, size))
         count.waves += waves.count

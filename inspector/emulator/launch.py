@@ -20,13 +20,14 @@ from ..isa.dataflow.entry_registers import live_at_entry
 from ..isa.dataflow.execution_target import initial_registers, target_of
 from ..model import Function, Machine, WaveStart
 from .calls import joined
+from .checks.checking import CheckingMachine
 from .checks.global_shadow import GlobalShadow
 from .checks.undefined import note_undefined_uses
 from .counts import AccessCounter
 from .footprint import Footprint
 from .grid import CONSTANTS_ADDRESS, GridRunner, Launch
 from .lockstep import EmulationLimitError, LaunchLimits, Watch
-from .machine import MachineState, Trouble
+from .machine import Trouble
 from .memory import Buffer, GlobalMemory
 from .processes import (
     NotIndependentError,
@@ -161,7 +162,6 @@ class Emulator:
         self,
         launch: Launch,
         buffers: list[Buffer],
-        machine: MachineState | None = None,
         watch: Watch | None = None,
     ) -> LaunchOutcome:
         """Executes a launch; buffers are changed in place.
@@ -181,7 +181,7 @@ class Emulator:
             if launch.workgroups is None
             else np.array(launch.workgroups, np.int64)
         )
-        machine = machine or self._machine(launch, buffers)
+        machine = self._machine(launch, buffers)
         undefined = self._undefined
         if launch.checks:
             self._undefined = 0
@@ -222,15 +222,15 @@ class Emulator:
                 "lower what the kernel states (.private_segment_fixed_size)",
             )
 
-    def _machine(self, launch: Launch, buffers: list[Buffer]) -> MachineState:
+    def _machine(self, launch: Launch, buffers: list[Buffer]) -> CheckingMachine:
         """Returns the state of a launch, with what its accesses are watched by."""
         memory = GlobalMemory(buffers)
         if not launch.checks:
-            return MachineState(memory, counts=self.counts)
+            return CheckingMachine(memory, counts=self.counts)
         shadow = GlobalShadow(
             math.prod(launch.grid), self.code.global_granule, waves_of(launch.threads, self.target)
         )
-        return MachineState(memory, self.code.lds_granule, self.counts, shadow)
+        return CheckingMachine(memory, self.code.lds_granule, self.counts, shadow)
 
     def _shares(self, launch: Launch, numbers: Array) -> list[Array]:
         """The workgroups of each process: whole slices, the same ones whoever executes them."""
@@ -242,7 +242,11 @@ class Emulator:
         return np.split(numbers, [share[0] for share in shares[1:]])
 
     def _execute_apart(
-        self, launch: Launch, shares: Sequence[Array], machine: MachineState, limits: LaunchLimits
+        self,
+        launch: Launch,
+        shares: Sequence[Array],
+        machine: CheckingMachine,
+        limits: LaunchLimits,
     ) -> Array:
         """Executes each share of the workgroups in a process of its own; see `GridRunner.run`."""
         code, counts = self.code, self.counts
@@ -272,7 +276,7 @@ class Emulator:
             add_share(result, code, machine, counts)
         return np.concatenate([result.executed for result in results])
 
-    def _note_hazards(self, machine: MachineState) -> None:
+    def _note_hazards(self, machine: CheckingMachine) -> None:
         """Notes matrix instructions without their wait states, where both were executed."""
         if not self.code.hazards:
             return

@@ -331,7 +331,7 @@ class Scheduler:
 
     def _signal(self, waves: Waves) -> None:
         """Counts waves as arrived, and remembers which generation their signal belongs to."""
-        waves.outstanding.cross_barrier(waves)
+        self._machine.come_to_barrier(waves)
         for slot, wave in zip(waves.workgroup.tolist(), waves.wave.tolist(), strict=True):
             self._signalled[slot, wave] = int(self._barriers.generation[slot])
         self._barriers.arrive(waves.workgroup)
@@ -339,7 +339,7 @@ class Scheduler:
     def _barrier(self, site: int, following: int, waves: Waves) -> bool:
         """Counts waves as arrived; returns whether all of them may go on at once."""
         slots = waves.workgroup
-        waves.outstanding.cross_barrier(waves)
+        self._machine.come_to_barrier(waves)
         if self._code.decoded[site].name == "s_barrier_wait":
             since = np.array(
                 [

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import Struct
 
 from ..isa.dataflow.register_sets import HIGH_HALVES, SCALAR_BIT
-from .checks.global_shadow import GlobalShadow, Granules
-from .checks.global_watch import GlobalAccess, GlobalWatch
-from .checks.lds_watch import LdsWatch, WatchedWorkgroups
-from .counts import AccessCounter
-from .memory import GlobalMemory, LocalMemory, PrivateMemory
-from .registry import BuildContext
+from .memory import GlobalMemory, LocalMemory, PrivateMemory, cleared, masked
 from .waves import Waves
 
 Array = np.ndarray[Any, Any]
+T = TypeVar("T")
 
 
 KINDS: Final[Mapping[str, str]] = {
@@ -49,35 +45,54 @@ class Trouble(Struct, frozen=True):
     detail: str
 
 
-class MachineState:
-    """Memories and records of a launch.
+class LaneAccess(NamedTuple):
+    """An access of global memory or LDS by the lanes of some waves.
 
     Args:
-        granule: bytes of the kernel's narrowest access of LDS; None: accesses are not watched.
-        counts: takes every access; None: they are not counted.
-        shadow: takes every access of global memory; None: they are not watched for races.
+        site: index of the instruction.
+        waves: who accesses.
+        where: addresses, or byte offsets in all workgroups' LDS, int64 [wave, lane].
+        usable: which lanes do, bool [wave, lane]; None for all.
+        size: bytes of each lane.
+        coherent: whether it goes past the caches to the device (`BuildContext`).
     """
 
-    def __init__(
-        self,
-        memory: GlobalMemory,
-        granule: int | None = None,
-        counts: AccessCounter | None = None,
-        shadow: GlobalShadow | None = None,
-    ) -> None:
+    site: int
+    waves: Waves
+    where: Array
+    usable: Array | None
+    size: int
+    coherent: bool = False
+
+    def placed(self, where: Array, usable: Array | None) -> LaneAccess:
+        """The same access at other places, by these lanes."""
+        return LaneAccess(self.site, self.waves, where, usable, self.size, self.coherent)
+
+    @property
+    def lanes(self) -> Array | None:
+        """Numbers of the lanes in all waves; None for all. A tenth of a boolean index's cost."""
+        return None if self.usable is None else np.flatnonzero(self.usable)
+
+
+def picked(values: Array, lanes: Array | None) -> Array:
+    """[wave, lane] -> [lane] of those lanes."""
+    flat = values.reshape(-1)
+    return flat if lanes is None else flat.take(lanes)
+
+
+class MachineState:
+    """Memories of a launch, and what it did and must not do."""
+
+    def __init__(self, memory: GlobalMemory) -> None:
         self.memory = memory
         self.local = LocalMemory(0, 1)
         self.private = PrivateMemory(0, 1, 1, 64)
         self.ticks = 0
         self.work_items: int | None = None
         """Work-items of a workgroup; None: every lane of its waves has one."""
-        self._counts = counts
-        self._global_watch = None if shadow is None else GlobalWatch(shadow, self.note)
         self.last_access: dict[int, tuple[Array, Array | None, Array]] = {}
         """Access of global memory, by index -> last addresses, active lanes, workgroups."""
         self.troubles: dict[tuple[str, int], Trouble] = {}
-        self._granule = granule
-        self._lds_watch: LdsWatch | None = None
 
     def move_in(
         self, local: LocalMemory, private: PrivateMemory, slots: int, barriers: Array
@@ -88,16 +103,45 @@ class MachineState:
         """
         self.local = local
         self.private = private
-        watched = WatchedWorkgroups(slots)
-        if self._global_watch is not None:
-            self._global_watch.move_in(watched)
-        self._lds_watch = None
-        if self._granule is not None and local.size > 0:
-            self._lds_watch = LdsWatch(local, self._granule, barriers, watched, self.note)
 
-    def granules(self) -> dict[int, Granules]:
-        """Returns the touched granules of each buffer of global memory, by its address."""
-        return {} if self._global_watch is None else self._global_watch.granules()
+    def read_global(self, access: LaneAccess) -> Array:
+        """What the lanes read, as `MemoryWords.gather` has it; 0 in others."""
+        self._remember(access)
+        outside = self.outside(access.site)
+        return self.memory.read(access.where, access.size, outside, access.usable)
+
+    def write_global(self, access: LaneAccess, values: Array, lanes: Array | None) -> None:
+        """Writes a value of each usable lane; `lanes` are these, as `LaneAccess` has them."""
+        self._remember(access)
+        where = picked(access.where, lanes)
+        self.memory.write(where, values, access.size, self.outside(access.site))
+
+    def read_lds(self, access: LaneAccess) -> Array:
+        """See `read_global`."""
+        words = self.local.words.gather(masked(access.where, access.usable), access.size)
+        return cleared(words, access.usable)
+
+    def write_lds(self, access: LaneAccess, values: Array, lanes: Array | None) -> None:
+        """See `write_global`."""
+        self.local.words.scatter(picked(access.where, lanes), values, access.size)
+
+    def atomic_global(self, access: LaneAccess, work: Callable[[], T]) -> T:
+        """Carries an atomic out, by `work`."""
+        self._remember(access)
+        return work()
+
+    def atomic_lds(self, access: LaneAccess, work: Callable[[], T]) -> T:
+        """Carries an atomic out, by `work`."""
+        return work()
+
+    def _remember(self, access: LaneAccess) -> None:
+        self.last_access[access.site] = (access.where, access.usable, access.waves.group_id)
+
+    def come_to_barrier(self, waves: Waves) -> None:
+        """Waves arrive at a barrier, with the operations that they have outstanding."""
+
+    def barriers_opened(self, groups: Array) -> None:
+        """All waves of these workgroups (numbers in the grid) have arrived at a barrier."""
 
     def note(self, kind: str, site: int, detail: str) -> None:
         """Keeps the first trouble of each kind at each instruction."""
@@ -187,68 +231,52 @@ class MachineState:
                 f"{int(waves.wave[first])} of workgroup {int(waves.group_id[first])} come to it",
             )
 
-    def barriers_opened(self, groups: Array) -> None:
-        """All waves of these workgroups (numbers in the grid) have arrived at a barrier."""
-        if self._global_watch is not None:
-            self._global_watch.meet(groups)
 
-    def before_lds_atomic(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int
-    ) -> None:
-        """An atomic of LDS is about to happen; the arguments are those of `before_lds`."""
-        if self._global_watch is not None:
-            self._global_watch.meet(waves.group_id)
+class ObservingMachine(MachineState):
+    """A machine that is told of every access before it happens, and of writes behind them.
 
-    def before_lds(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int,
-        values: Array | None,
-    ) -> None:  # fmt: skip
-        """An access of LDS is about to happen.
-
-        `where`: byte offsets in all LDS [wave, lane]. `usable`: which lanes do, bool [wave, lane];
-        None for all. `values`: what a write writes, as `MemoryWords.scatter` takes it; None for a
-        read.
-        """
-        if self._counts is not None:
-            self._counts.access(site, "lds", waves, where, usable, size, writes=values is not None)
-        if self._lds_watch is not None:
-            self._lds_watch.before(site, waves, where, usable, size, values)
-
-    def after_lds(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int, values: Array
-    ) -> None:
-        """A write of LDS has happened; see `before_lds`."""
-        if self._lds_watch is not None:
-            self._lds_watch.after(site, waves, where, usable, size, values)
-
-    def delayed_lds(self, waves: Waves, where: Array, usable: Array | None, size: int) -> None:
-        """A write that is not covered by a wait crosses a barrier."""
-        if self._lds_watch is not None:
-            self._lds_watch.delayed_write(waves, where, usable, size)
-
-    def delayed_reads(self, site: int, waves: Waves) -> None:
-        """The last reads of an instruction, which no wait has covered yet, cross a barrier."""
-        if self._lds_watch is not None:
-            self._lds_watch.delayed_reads(site, waves)
+    `values`: what a write writes, as `MemoryWords.scatter` takes it; None for a read.
+    """
 
     def before_global(
-        self, context: BuildContext, waves: Waves, where: Array, usable: Array | None, size: int,
-        values: Array | None = None, *, atomic: bool = False,
-    ) -> None:  # fmt: skip
-        """A vector access of global memory is about to happen.
+        self, access: LaneAccess, values: Array | None = None, *, atomic: bool = False
+    ) -> None:
+        """A vector access of global memory is about to happen."""
 
-        `where`: addresses [wave, lane]. `usable`: which lanes do, bool [wave, lane]; None for all.
-        `values`: what a write writes, as `MemoryWords.scatter` takes it; None for a read.
-        """
-        site = context.index
-        if self._counts is not None:
-            self._counts.access(site, "global", waves, where, usable, size, writes=False)
-        self.last_access[site] = (where, usable, waves.group_id)
-        if self._global_watch is not None:
-            access = GlobalAccess(waves, where, usable, size)
-            self._global_watch.before(context, self.memory, access, values, atomic=atomic)
+    def after_global(self, access: LaneAccess) -> None:
+        """A write of global memory has happened."""
 
-    def after_global(self, context: BuildContext) -> None:
-        """A write of global memory that `before_global` announced has happened."""
-        if self._global_watch is not None:
-            self._global_watch.after(context)
+    def before_lds(self, access: LaneAccess, values: Array | None = None) -> None:
+        """A read or write of LDS is about to happen."""
+
+    def after_lds(self, access: LaneAccess, values: Array) -> None:
+        """A write of LDS has happened."""
+
+    def before_lds_atomic(self, access: LaneAccess) -> None:
+        """An atomic of LDS is about to happen."""
+
+    def read_global(self, access: LaneAccess) -> Array:
+        self.before_global(access)
+        return super().read_global(access)
+
+    def write_global(self, access: LaneAccess, values: Array, lanes: Array | None) -> None:
+        self.before_global(access, values)
+        super().write_global(access, values, lanes)
+        self.after_global(access)
+
+    def read_lds(self, access: LaneAccess) -> Array:
+        self.before_lds(access)
+        return super().read_lds(access)
+
+    def write_lds(self, access: LaneAccess, values: Array, lanes: Array | None) -> None:
+        self.before_lds(access, values)
+        super().write_lds(access, values, lanes)
+        self.after_lds(access, values)
+
+    def atomic_global(self, access: LaneAccess, work: Callable[[], T]) -> T:
+        self.before_global(access, atomic=True)
+        return super().atomic_global(access, work)
+
+    def atomic_lds(self, access: LaneAccess, work: Callable[[], T]) -> T:
+        self.before_lds_atomic(access)
+        return super().atomic_lds(access, work)

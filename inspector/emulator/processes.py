@@ -22,10 +22,11 @@ from msgspec import Struct
 
 from ..base.interrupting import interrupts_held
 from ..base.lifetimes import die_with
+from .checks.checking import CheckingMachine
 from .checks.global_shadow import Granules
 from .counts import AccessCount, AccessCounter
 from .footprint import Spans
-from .machine import MachineState, Trouble
+from .machine import Trouble
 from .program import PreparedCode, is_coherent
 
 Array = np.ndarray[Any, Any]
@@ -63,7 +64,7 @@ class ShareResult(Struct, frozen=True):
 def share_result(
     executed: Array,
     code: PreparedCode,
-    machine: MachineState,
+    machine: CheckingMachine,
     counts: AccessCounter | None,
     *,
     forked: bool,
@@ -84,7 +85,7 @@ def share_result(
 
 
 def add_share(
-    result: ShareResult, code: PreparedCode, machine: MachineState, counts: AccessCounter | None
+    result: ShareResult, code: PreparedCode, machine: CheckingMachine, counts: AccessCounter | None
 ) -> None:
     """Adds what another process has done; see `share_result`."""
     code.add(result.blocks)

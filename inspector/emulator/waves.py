@@ -79,16 +79,6 @@ class OutstandingQueues:
                 entry.complete(waves, entry.arrays)
         self._count()
 
-    def cross_barrier(self, waves: Waves) -> None:
-        """Notes LDS accesses that no wait has covered when waves arrive at a barrier."""
-        for queue in self.queues.values():
-            for entry in queue:
-                if entry.registers:
-                    waves.machine.delayed_reads(entry.site, waves)
-                for index in range(0, len(entry.arrays) if entry.lds_bytes else 0, 2):
-                    where, usable = entry.arrays[index : index + 2]
-                    waves.machine.delayed_lds(waves, where, usable, entry.lds_bytes)
-
     def would_clash(self, registers: int, counter: str | None, result: int) -> int:
         """The registers that an instruction may not use yet.
 

@@ -13,9 +13,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ..emulator.instructions.lds import places_step
-from ..emulator.registry import BuildContext, Step
+from ..emulator.instructions.lds import plain_places
+from ..emulator.instructions.spaces import in_lds, usable_lanes
+from ..emulator.machine import LaneAccess
+from ..emulator.registry import Step
 from ..emulator.steps import step_anywhere
+from ..emulator.waves import U32, Waves
 from ..isa.dataflow.code_registers import registers_of
 from ..isa.dataflow.effects import RegisterEffect
 from ..isa.dataflow.execution_target import ExecutionTarget
@@ -174,7 +177,7 @@ class AddressCode:
         address = address_bits(instruction, parts) if is_access else None
         brings = instruction.cls in _BRINGING and site not in self._moves
         # What nobody reads need not be fetched, nor what is stored be put together.
-        places = None if is_read_on else places_step(parts, BuildContext(self.target, site))
+        places = None if is_read_on else _places_step(parts, site)
         return PlannedStep(
             site,
             instruction,
@@ -202,6 +205,24 @@ class AddressCode:
     ) -> Step:
         move = self._moves.get(site)
         return move or step_anywhere(instruction, parts, self.target, labels)
+
+
+def _places_step(parts: Decoded, site: int) -> Step | None:
+    """A step that tells a `Probe` where a plain read or write of LDS lies, and does no more."""
+    plain = plain_places(parts)
+    if plain is None:
+        return None
+    row, offsets, size = plain
+    steps = [U32(offset) for offset in offsets]
+    stored = np.zeros(0, U32) if parts.name.startswith(("ds_write", "ds_store")) else None
+
+    def step(waves: Waves) -> None:
+        base, usable = waves.u32[row], usable_lanes(waves, None)
+        for offset in steps:
+            access = in_lds(LaneAccess(site, waves, base + offset, usable, size))
+            waves.machine.before_lds(access, stored)
+
+    return step
 
 
 def _words_of(parts: Decoded, effect: RegisterEffect) -> Sequence[RegisterEffect]:

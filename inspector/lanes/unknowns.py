@@ -12,11 +12,10 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from ..emulator.machine import MachineState
+from ..emulator.machine import LaneAccess, ObservingMachine
 from ..emulator.memory import GlobalMemory, LocalMemory, MemoryWords, Outside, PrivateMemory
-from ..emulator.registry import BuildContext
 from ..emulator.start import KERNARG_ADDRESS
-from ..emulator.waves import ALL, U32, Array, Waves
+from ..emulator.waves import ALL, U32, Array
 
 DRAWS: Final = 3
 """How often unknown values are drawn."""
@@ -178,7 +177,7 @@ class _Draws:
         self._passed += count // 2
 
 
-class Probe(MachineState):
+class Probe(ObservingMachine):
     """A machine with drawn memory, which keeps the accesses of steps in `seen`."""
 
     def __init__(self, memory: GlobalMemory) -> None:
@@ -191,25 +190,13 @@ class Probe(MachineState):
         self.private = PrivateMemory(1 << 20, 0, 1, 64)
         self.private.words = self.local.words
 
-    def before_lds(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int,
-        values: Array | None,
-    ) -> None:  # fmt: skip
-        self.seen.append(("lds", where, usable, size, values is not None))
-
-    def after_lds(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int, values: Array
-    ) -> None:
-        """Nothing is kept."""
+    def before_lds(self, access: LaneAccess, values: Array | None = None) -> None:
+        self.seen.append(("lds", access.where, access.usable, access.size, values is not None))
 
     def before_global(
-        self, context: BuildContext, waves: Waves, where: Array, usable: Array | None, size: int,
-        values: Array | None = None, *, atomic: bool = False,
-    ) -> None:  # fmt: skip
-        self.seen.append(("global", where, usable, size, values is not None))
-
-    def after_global(self, context: BuildContext) -> None:
-        """Nothing is kept."""
+        self, access: LaneAccess, values: Array | None = None, *, atomic: bool = False
+    ) -> None:
+        self.seen.append(("global", access.where, access.usable, access.size, values is not None))
 
     def note(self, kind: str, site: int, detail: str) -> None:
         """Does nothing: troubles that drawn values lead to are none of the kernel's."""

@@ -19,10 +19,10 @@ from ..emulator.banks import data_cycles, phases_of
 from ..emulator.grid import GridRunner, Launch
 from ..emulator.launch import Emulator, without_collections
 from ..emulator.lockstep import LaunchLimits, Scheduler
-from ..emulator.machine import MachineState, Trouble
+from ..emulator.machine import LaneAccess, MachineState, ObservingMachine, Trouble
 from ..emulator.memory import Buffer, GlobalMemory
 from ..emulator.program import CodeBlock, EndKind, PreparedCode
-from ..emulator.registry import BuildContext, Step
+from ..emulator.registry import Step
 from ..emulator.start import waves_of
 from ..emulator.waves import Array, Waves
 from ..model import Function
@@ -219,7 +219,7 @@ def preload_header(function: Function) -> int:
     return first.stop if preloads and jumps and first.stop <= _MOST_OF_HEADER else 0
 
 
-class _Recorder(MachineState):
+class _Recorder(ObservingMachine):
     """Keeps accesses and blocks, in the order in which the emulator carries them out."""
 
     def __init__(
@@ -250,12 +250,12 @@ class _Recorder(MachineState):
         return waves.workgroup * self.waves_each + waves.wave
 
     def before_global(
-        self, context: BuildContext, waves: Waves, where: Array, usable: Array | None, size: int,
-        values: Array | None = None, *, atomic: bool = False,
-    ) -> None:  # fmt: skip
+        self, access: LaneAccess, values: Array | None = None, *, atomic: bool = False
+    ) -> None:
         if not self.is_kept:
             return
-        self._follow(context.index, waves, where, usable)
+        site, waves, where, usable, size, _ = access
+        self._follow(site, waves, where, usable)
         first = where >> self._shift
         last = (where + (size - 1)) >> self._shift
         if usable is not None:
@@ -268,7 +268,7 @@ class _Recorder(MachineState):
         active = np.full(waves.count, where.shape[1]) if usable is None else usable.sum(1)
         self.noted.events.append(
             AccessEvent(
-                context.index,
+                site,
                 len(self.noted.runs) - 1,
                 self.numbers(waves),
                 lines[distinct],
@@ -292,12 +292,10 @@ class _Recorder(MachineState):
         strides = (self._strides.get(site, 0) for site in sites)
         return max((-(-line // stride) for stride in strides if stride), default=1)
 
-    def before_lds(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int,
-        values: Array | None,
-    ) -> None:  # fmt: skip
+    def before_lds(self, access: LaneAccess, values: Array | None = None) -> None:
         if not self.is_kept:
             return
+        site, waves, where, usable, size, _ = access
         phases = phases_of(self._arch, size, where.shape[1], writes=values is not None)
         cycles, least = data_cycles(phases, where, size, usable)
         none = np.zeros(waves.count, np.int64)

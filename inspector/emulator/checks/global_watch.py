@@ -10,24 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
+from ..machine import LaneAccess
 from ..memory import Buffer, GlobalMemory
-from ..registry import BuildContext
-from ..waves import Array, Waves
+from ..waves import Array
 from .global_shadow import GlobalShadow, Granules
 from .lds_watch import Note, WatchedWorkgroups
-
-
-class GlobalAccess(Struct):
-    """An access of global memory by the lanes of some waves.
-
-    `where`: addresses, int64 [wave, lane]. `usable`: which lanes do, bool [wave, lane]; None for
-    all.
-    """
-
-    waves: Waves
-    where: Array
-    usable: Array | None
-    size: int
 
 
 class _Part(Struct, frozen=True):
@@ -72,19 +59,13 @@ class GlobalWatch:
         self._shadow.meet(groups)
 
     def before(
-        self,
-        context: BuildContext,
-        memory: GlobalMemory,
-        access: GlobalAccess,
-        values: Array | None,
-        *,
-        atomic: bool,
+        self, memory: GlobalMemory, access: LaneAccess, values: Array | None, *, atomic: bool
     ) -> None:
         """An access is about to happen.
 
         `values`: what a write writes, as `MemoryWords.scatter` takes it; None for a read.
         """
-        orders = atomic or context.coherent
+        orders = atomic or access.coherent
         for part in self._parts(memory, access, everyone=orders or values is not None):
             lanes = part.buffer, part.offsets, part.waves
             if orders:
@@ -95,25 +76,21 @@ class GlobalWatch:
                 of_part = values if part.lanes is None else values[..., part.lanes]
                 racing = self._shadow.write(*lanes, access.size, of_part)
             if racing:
-                self._note_race(
-                    context.index,
-                    part.buffer,
-                    writes=values is not None,
-                    within=self._shadow.within,
-                )
+                writes, within = values is not None, self._shadow.within
+                self._note_race(access.site, part.buffer, writes=writes, within=within)
 
-    def after(self, context: BuildContext) -> None:
+    def after(self, site: int) -> None:
         """A write that `before` announced has happened."""
         for buffer, whose in self._shadow.written():
             if whose == "lane":
                 name = buffer.name or "a buffer"
                 told = f"its lanes write different values to one place in {name}"
-                self._note("global_race", context.index, told)
+                self._note("global_race", site, told)
             else:
-                self._note_race(context.index, buffer, writes=True, within=whose == "wave")
+                self._note_race(site, buffer, writes=True, within=whose == "wave")
 
     def _parts(
-        self, memory: GlobalMemory, access: GlobalAccess, *, everyone: bool
+        self, memory: GlobalMemory, access: LaneAccess, *, everyone: bool
     ) -> Iterator[_Part]:
         """Yields the watched lanes of each buffer; those outside of all are left out."""
         waves, where, usable = access.waves, access.where, access.usable

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from ..machine import LaneAccess
 from ..memory import LocalMemory
 from ..waves import Array, Waves
 from .lds_shadow import LdsShadow
@@ -53,14 +54,14 @@ class WatchedWorkgroups:
         return self._last_waves
 
     def lanes(
-        self, waves: Waves, where: Array, usable: Array | None, values: Array | None
+        self, access: LaneAccess, values: Array | None
     ) -> tuple[Array, Array, Array, Array | None] | None:
         """Offsets, workgroups, wave numbers and values of the lanes that are watched, [lane].
 
-        `where`: byte offsets in all LDS [wave, lane]. `usable`: which lanes do, bool [wave, lane];
-        None for all. `values`: what a write writes, as `MemoryWords.scatter` takes it; None for a
-        read. Returns None where nobody is watched.
+        `values`: what a write writes, as `MemoryWords.scatter` takes it; None for a read. Returns
+        None where nobody is watched.
         """
+        _, waves, where, usable, _, _ = access
         index, slots, numbers = self.waves(waves)
         if not len(index):
             return None
@@ -103,14 +104,12 @@ class LdsWatch:
         """Read of LDS, by index -> offsets, workgroups and waves of its last lanes, bytes; the last
         ones that were executed, since no others can be outstanding."""
 
-    def before(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int,
-        values: Array | None,
-    ) -> None:  # fmt: skip
-        """An access is about to happen; see `MachineState.before_lds`."""
-        lanes = self._watched.lanes(waves, where, usable, values)
+    def before(self, access: LaneAccess, values: Array | None) -> None:
+        """An access is about to happen."""
+        lanes = self._watched.lanes(access, values)
         if lanes is None:
             return
+        site, size = access.site, access.size
         offsets, slots, numbers, values = lanes
         if values is None:
             self._reads.pop(site, None)
@@ -126,29 +125,32 @@ class LdsWatch:
         if racing:
             self._note_race(site, writes=values is not None)
 
-    def after(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int, values: Array
-    ) -> None:
-        """A write has happened; see `MachineState.after_lds`."""
-        lanes = self._watched.lanes(waves, where, usable, values)
+    def after(self, access: LaneAccess, values: Array) -> None:
+        """A write has happened."""
+        lanes = self._watched.lanes(access, values)
         if lanes is None:
             return
         offsets, slots, numbers, written = lanes
         assert written is not None
-        same = self._holds(offsets, written, size)
-        if self._shadow.collided(offsets, slots, numbers, size, same):
-            self._note_race(site, writes=True)
+        same = self._holds(offsets, written, access.size)
+        if self._shadow.collided(offsets, slots, numbers, access.size, same):
+            self._note_race(access.site, writes=True)
 
-    def delayed_write(self, waves: Waves, where: Array, usable: Array | None, size: int) -> None:
-        """A write that is not covered by a wait crosses a barrier."""
-        lanes = self._watched.lanes(waves, where, usable, None)
-        if lanes is not None:
-            self._shadow.delayed(*lanes[:3], size)
+    def come_to_barrier(self, waves: Waves) -> None:
+        """Notes accesses that no wait has covered when waves arrive at a barrier."""
+        for queue in waves.outstanding.queues.values():
+            for entry in queue:
+                if entry.registers and entry.site in self._reads:
+                    self._delayed_reads(entry.site, waves)
+                for index in range(0, len(entry.arrays) if entry.lds_bytes else 0, 2):
+                    where, usable = entry.arrays[index : index + 2]
+                    access = LaneAccess(entry.site, waves, where, usable, entry.lds_bytes)
+                    lanes = self._watched.lanes(access, None)
+                    if lanes is not None:
+                        self._shadow.delayed(*lanes[:3], entry.lds_bytes)
 
-    def delayed_reads(self, site: int, waves: Waves) -> None:
+    def _delayed_reads(self, site: int, waves: Waves) -> None:
         """The last reads of an instruction, which no wait has covered yet, cross a barrier."""
-        if site not in self._reads:
-            return
         offsets, slots, numbers, size = self._reads[site]
         arriving = np.zeros((self._watched.slots, 64), bool)
         arriving[waves.workgroup, waves.wave] = True

@@ -9,11 +9,11 @@ import re
 from typing import Final
 
 import numpy as np
-from msgspec import Struct
 
 from ...isa.dataflow.effects import returns_value
 from ...isa.dataflow.operands import M0, Decoded, Operand
 from ..delivery import deliver, issue
+from ..machine import LaneAccess, picked
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
@@ -21,96 +21,69 @@ from .addressing import Addresses, flat_addresses
 from .atomic_operations import AtomicOperation, apply, operation_of, values_of, words_of
 from .buffers import buffer_addresses
 from .lds import pair_offsets, single_offset
-from .spaces import both, flat_parts, lanes_of, lds_places, picked, usable_lanes
+from .spaces import access_of, flat_parts, in_lds, lds_places, usable_lanes
 
 
-class _Lanes(Struct):
-    """The lanes that carry an atomic out.
-
-    Args:
-        where: each lane's place, int64 [wave, lane].
-        usable: which lanes take part, bool [wave, lane]; None for all.
-        chosen: numbers of these lanes; None for all.
-    """
-
-    where: Array
-    usable: Array | None
-    chosen: Array | None
-
-
-def _lanes(where: Array, usable: Array | None) -> _Lanes:
-    """Returns the lanes of an access, with their numbers."""
-    return _Lanes(where, usable, lanes_of(usable))
-
-
-def _operands(
-    waves: Waves, rows: list[int], size: int, lanes: _Lanes, operation: AtomicOperation
-) -> list[Array]:
-    """Returns the operands of the chosen lanes, one value of the operation's type for each."""
+def _operands(rows: list[int], access: LaneAccess, operation: AtomicOperation) -> list[Array]:
+    """Returns the operands of the usable lanes, one value of the operation's type for each."""
+    words, lanes = access.waves.u32, access.lanes
     return [
         values_of(
-            np.stack([picked(waves.u32[row + word], lanes.chosen) for word in range(size // 4)])
+            np.stack([picked(words[row + word], lanes) for word in range(access.size // 4)])
         ).view(operation.dtype)
         for row in rows
     ]
 
 
-def _in_memory(
-    waves: Waves,
-    context: BuildContext,
-    lanes: _Lanes,
-    operands: list[Array],
-    operation: AtomicOperation,
-) -> Array:
+def _in_memory(access: LaneAccess, operands: list[Array], operation: AtomicOperation) -> Array:
     """Works on addresses of global memory; returns the values before each lane's turn."""
-    machine = waves.machine
-    size = np.dtype(operation.dtype).itemsize
-    machine.before_global(context, waves, lanes.where, lanes.usable, size, atomic=True)
-    check_alignment(waves, context, lanes.where, lanes.usable, size)
-    outside = machine.outside(context.index)
-    return apply(
-        lambda places: values_of(machine.memory.read(places, size, outside)),
-        lambda places, new: machine.memory.write(places, words_of(new), size, outside),
-        picked(lanes.where, lanes.chosen),
-        operands,
-        operation,
-    )
+    machine, size = access.waves.machine, access.size
+    outside = machine.outside(access.site)
+
+    def work() -> Array:
+        check_alignment(access)
+        return apply(
+            lambda places: values_of(machine.memory.read(places, size, outside)),
+            lambda places, new: machine.memory.write(places, words_of(new), size, outside),
+            picked(access.where, access.lanes),
+            operands,
+            operation,
+        )
+
+    before: Array = machine.atomic_global(access, work)
+    return before
 
 
-def _in_lds(
-    waves: Waves,
-    context: BuildContext,
-    lanes: _Lanes,
-    operands: list[Array],
-    operation: AtomicOperation,
-) -> Array:
+def _in_lds(access: LaneAccess, operands: list[Array], operation: AtomicOperation) -> Array:
     """Works on offsets in all workgroups' LDS; returns what `_in_memory` does."""
-    machine = waves.machine
-    size = np.dtype(operation.dtype).itemsize
+    machine, size = access.waves.machine, access.size
     words = machine.local.words
-    check_alignment(waves, context, lanes.where, lanes.usable, size)
-    machine.before_lds_atomic(context.index, waves, lanes.where, lanes.usable, size)
-    return apply(
-        lambda places: values_of(words.gather(places, size)),
-        lambda places, new: words.scatter(places, words_of(new), size),
-        picked(lanes.where, lanes.chosen),
-        operands,
-        operation,
-    )
+
+    def work() -> Array:
+        return apply(
+            lambda places: values_of(words.gather(places, size)),
+            lambda places, new: words.scatter(places, words_of(new), size),
+            picked(access.where, access.lanes),
+            operands,
+            operation,
+        )
+
+    check_alignment(access)
+    before: Array = machine.atomic_lds(access, work)
+    return before
 
 
-def check_alignment(
-    waves: Waves, context: BuildContext, where: Array, usable: Array | None, size: int
-) -> None:
+def check_alignment(access: LaneAccess) -> None:
     """Atomics want addresses that are multiples of their size, whatever the alignment mode.
 
     LLVM's AtomicExpand never makes others. A workgroup's LDS begins at a multiple of 16.
     """
+    site, waves, where, usable, size, _ = access
     odd = where & (size - 1)
     if odd.any() and (usable is None or (odd[usable] != 0).any()):
         wrong = odd != 0 if usable is None else (odd != 0) & usable
         waves.machine.misaligned(
-            context.index, int(where[wrong][0]), size, "an atomic needs a multiple of its size"
+            site, int(where[wrong][0]), size, "an atomic needs a multiple of its size"
         )
 
 
@@ -153,15 +126,11 @@ def global_atomic(decoded: Decoded, context: BuildContext) -> Step:
     def in_space(waves: Waves, where: Array, usable: Array | None, space: str) -> Array:
         if space == "scratch":
             raise NotCoveredError(f"{decoded.text}: on private memory")
-        work = _in_memory
+        work, access = _in_memory, access_of(waves, context, where, usable, size)
         if space == "lds":
-            work = _in_lds
-            where, inside = lds_places(waves, context, where, size)
-            usable = both(usable, inside)
-        lanes = _lanes(where, usable)
-        operands = _operands(waves, rows, size, lanes, operation)
-        before = work(waves, context, lanes, operands, operation)
-        return spread(waves, before, lanes.chosen)
+            work, access = _in_lds, in_lds(access)
+        before = work(access, _operands(rows, access, operation), operation)
+        return spread(waves, before, access.lanes)
 
     def step(waves: Waves) -> None:
         where, inside = addresses(waves)
@@ -249,12 +218,11 @@ def local_atomic(decoded: Decoded, context: BuildContext) -> Step:
         results = []
         for number, offset in enumerate(offsets):
             inner = waves.u32[address.first] + U32(offset)
-            where, inside = lds_places(waves, context, inner, size)
-            lanes = _lanes(where, usable_lanes(waves, inside))
+            usable = usable_lanes(waves, None)
+            access = in_lds(access_of(waves, context, inner, usable, size))
             used = rows[number : number + 1] if match["two"] else rows
-            values = _operands(waves, used, size, lanes, operation)
-            before = _in_lds(waves, context, lanes, values, operation)
-            results.append(spread(waves, before, lanes.chosen))
+            before = _in_lds(access, _operands(used, access, operation), operation)
+            results.append(spread(waves, before, access.lanes))
         if target is None:
             issue(waves, context)
         else:
@@ -280,16 +248,17 @@ def count_lanes(decoded: Decoded, context: BuildContext) -> Step:
 
     def step(waves: Waves) -> None:
         inner = (waves.scalar[M0] + offset)[:, None]
-        where, inside = lds_places(waves, context, inner, 4)
+        where, inside = lds_places(waves, context.index, inner, 4)
         counts = waves.active.sum(1).astype(U32)
         present = counts > 0 if inside is None else (counts > 0) & inside[:, 0]
         counted = np.flatnonzero(present)
         # The first lane of each wave stands for all of them.
         first_lane = np.zeros((waves.count, waves.lanes), bool)
         first_lane[:, 0] = present
-        lanes = _lanes(np.broadcast_to(where, first_lane.shape), first_lane)
+        places = np.broadcast_to(where, first_lane.shape)
+        access = access_of(waves, context, places, first_lane, 4)
         before = np.zeros(waves.count, U32)
-        before[counted] = _in_lds(waves, context, lanes, [counts[counted]], operation)
+        before[counted] = _in_lds(access, [counts[counted]], operation)
         rows = np.broadcast_to(before[:, None], first_lane.shape)[None]
         deliver(waves, context, target, rows.copy(), None)
 

@@ -25,7 +25,7 @@ from .addressing import (
 )
 from .buffers import buffer_addresses
 from .lds_direct import load_to_lds
-from .spaces import WRITES, StoredRegisters, read_registers, usable_lanes
+from .spaces import WRITES, StoredRegisters, access_of, read_registers, usable_lanes
 
 
 @builds_matching(r"(global|flat|buffer|scratch)_(load|store)_\w+")
@@ -82,9 +82,10 @@ def _store(form: AccessForm, context: BuildContext, data: Operand, addresses: Ad
         if inside is not None and inside.ndim == 3:
             for part, lanes in enumerate(inside):
                 usable = usable_lanes(waves, lanes)
-                write(waves, context, where + 4 * part, usable, 4, dwords[part])
+                write(access_of(waves, context, where + 4 * part, usable, 4), dwords[part])
         else:
-            write(waves, context, where, usable_lanes(waves, inside), size, registers)
+            usable = usable_lanes(waves, inside)
+            write(access_of(waves, context, where, usable, size), registers)
         issue(waves, context)
 
     return step

@@ -12,11 +12,12 @@ import numpy as np
 
 from ...isa.dataflow.operands import M0, Decoded
 from ..delivery import deliver, issue
+from ..machine import LaneAccess
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
 from .addressing import AccessForm, extended, place_in_register
-from .spaces import StoredRegisters, both, lds_places, read_lds, usable_lanes, write_lds
+from .spaces import StoredRegisters, access_of, read_lds, usable_lanes, write_lds
 
 _NAME: Final = re.compile(
     r"ds_(read|write|load|store)(2|_2addr)?(_stride64|st64)?_"
@@ -59,28 +60,6 @@ def plain_places(decoded: Decoded) -> tuple[int, list[int], int] | None:
     return decoded.operands[address_index].first, offsets, size
 
 
-def places_step(decoded: Decoded, context: BuildContext) -> Step | None:
-    """A step that tells the machine where a read or write lies, and carries nothing out.
-
-    Returns the step; None for accesses of other forms than `plain_places` has.
-    """
-    plain = plain_places(decoded)
-    if plain is None:
-        return None
-    row, offsets, size = plain
-    steps = [U32(offset) for offset in offsets]
-    stored = np.zeros(0, U32) if decoded.name.startswith(("ds_write", "ds_store")) else None
-
-    def step(waves: Waves) -> None:
-        base = waves.u32[row]
-        for offset in steps:
-            where, inside = lds_places(waves, context, base + offset, size)
-            usable = both(usable_lanes(waves, None), inside)
-            waves.machine.before_lds(context.index, waves, where, usable, size, stored)
-
-    return step
-
-
 def single_offset(decoded: Decoded) -> list[int]:
     """The byte offset of an instruction with one address."""
     return [decoded.number("offset")]
@@ -104,7 +83,9 @@ def _read(decoded: Decoded, context: BuildContext, offsets: list[int], form: Acc
         base = waves.u32[row]
         usable = usable_lanes(waves, None)
         parts = [
-            extended(read_lds(waves, context, base + U32(offset), usable, form.size), form)
+            extended(
+                read_lds(access_of(waves, context, base + U32(offset), usable, form.size)), form
+            )
             for offset in offsets
         ]
         rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -134,7 +115,8 @@ def _write(decoded: Decoded, context: BuildContext, offsets: list[int], form: Ac
         usable = usable_lanes(waves, None)
         written: list[Array] = []
         for offset, registers in stores:
-            written += write_lds(waves, context, base + U32(offset), usable, form.size, registers)
+            access = access_of(waves, context, base + U32(offset), usable, form.size)
+            written += write_lds(access, registers)
         issue(waves, context, None, tuple(written), form.size)
 
     return step
@@ -147,16 +129,15 @@ def by_lane_number(decoded: Decoded, context: BuildContext) -> Step:
     check_count(data, 1)
     steps = (np.arange(context.target.lanes) * 4 + decoded.number("offset")).astype(U32)
 
-    def places(waves: Waves) -> Array:
-        return (waves.scalar[M0] & U32(0xFFFF))[:, None] + steps
+    def access(waves: Waves) -> LaneAccess:
+        places = (waves.scalar[M0] & U32(0xFFFF))[:, None] + steps
+        return access_of(waves, context, places, usable_lanes(waves, None), 4)
 
     def read(waves: Waves) -> None:
-        usable = usable_lanes(waves, None)
-        deliver(waves, context, data, read_lds(waves, context, places(waves), usable, 4), None)
+        deliver(waves, context, data, read_lds(access(waves)), None)
 
     def write(waves: Waves) -> None:
-        usable = usable_lanes(waves, None)
-        written = write_lds(waves, context, places(waves), usable, 4, StoredRegisters(data.first))
+        written = write_lds(access(waves), StoredRegisters(data.first))
         issue(waves, context, None, written, 4)
 
     return read if "_read_" in decoded.name or "_load_" in decoded.name else write

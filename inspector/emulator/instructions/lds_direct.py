@@ -8,22 +8,13 @@ import numpy as np
 
 from ...isa.dataflow.operands import M0, Decoded
 from ..delivery import issue
+from ..machine import picked
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
 from .addressing import Addresses, flat_addresses, form_of, private_addresses
 from .buffers import buffer_addresses
-from .spaces import (
-    lanes_of,
-    lds_places,
-    picked,
-    put_global,
-    put_lds,
-    read_global,
-    read_lds,
-    read_registers,
-    usable_lanes,
-)
+from .spaces import access_of, lds_places, read_global, read_lds, read_registers, usable_lanes
 
 NOWHERE: Final = U32(0x7FFFFFFF)
 """LDS address by which Triton says that a lane takes no part (its lowering of masked copies)."""
@@ -71,7 +62,7 @@ def _put_later(
     taking: Array | None = None,
 ) -> None:
     """Writes [dword, wave, lane] to LDS addresses when the wait lets it; `taking`: which lanes."""
-    where, inside = lds_places(waves, context, inner, size)
+    where, inside = lds_places(waves, context.index, inner, size)
     if taking is not None:
         inside = taking if inside is None else inside & taking
     usable = usable_lanes(waves, inside)
@@ -79,10 +70,10 @@ def _put_later(
     def complete(waves: Waves, arrays: tuple[Array, ...]) -> None:
         places, *words = arrays
         written = words.pop() if usable is not None else None
-        lanes = lanes_of(written)
+        access = access_of(waves, context, places, written, size)
+        lanes = access.lanes
         values = np.stack([picked(word, lanes) for word in words])
-        chosen = values if size >= 4 else values[0]
-        put_lds(waves, context, places, written, size, chosen, lanes=lanes)
+        waves.machine.write_lds(access, values if size >= 4 else values[0], lanes)
 
     mask = () if usable is None else (usable.copy(),)
     issue(waves, context, complete, (where, *rows, *mask))
@@ -107,7 +98,7 @@ def load_async(decoded: Decoded, context: BuildContext) -> Step:
         taking = named != NOWHERE
         everyone = bool(taking.all())
         usable = usable_lanes(waves, None if everyone else taking)
-        values = read_global(waves, context, where, usable, form.size)
+        values = read_global(access_of(waves, context, where, usable, form.size))
         if form.size == 1:
             values = values[None]
         inner = named + offset if everyone else np.where(taking, named + offset, U32(0))
@@ -129,12 +120,13 @@ def store_async(decoded: Decoded, context: BuildContext) -> Step:
         where, _ = addresses(waves)
         usable = usable_lanes(waves, None)
         inner = waves.u32[source.first] + offset
-        values = read_lds(waves, context, inner, usable, form.size)
-        lanes = lanes_of(usable)
+        values = read_lds(access_of(waves, context, inner, usable, form.size))
+        access = access_of(waves, context, where, usable, form.size)
+        lanes = access.lanes
         rows = values if form.size >= 4 else values[None]
         chosen = np.stack([picked(row, lanes) for row in rows])
         chosen = chosen if form.size >= 4 else chosen[0]
-        put_global(waves, context, where, usable, form.size, chosen, lanes=lanes)
+        waves.machine.write_global(access, chosen, lanes)
         issue(waves, context)
 
     return step

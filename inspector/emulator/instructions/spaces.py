@@ -11,15 +11,15 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from ..machine import LaneAccess, picked
 from ..memory import PRIVATE_APERTURE, SHARED_APERTURE, cleared, masked
 from ..registry import BuildContext
 from ..waves import U32, Array, Waves
 from .addressing import I64, AccessForm, extended
 
-Read = Callable[[Waves, BuildContext, Array, "Array | None", int], Array]
-"""Waves, context, places [wave, lane], usable, bytes -> values as `MemoryWords.gather` has"""
-Write = Callable[[Waves, BuildContext, Array, "Array | None", int, "StoredRegisters"], object]
-"""The same, and the registers whose contents are written."""
+Read = Callable[[LaneAccess], Array]
+"""Values as `MemoryWords.gather` has them; places are those in the lane's or workgroup's memory."""
+Write = Callable[[LaneAccess, "StoredRegisters"], object]
 
 
 def usable_lanes(waves: Waves, inside: Array | None) -> Array | None:
@@ -29,15 +29,11 @@ def usable_lanes(waves: Waves, inside: Array | None) -> Array | None:
     return inside if waves.full else waves.active & inside
 
 
-def lanes_of(usable: Array | None) -> Array | None:
-    """Numbers of the lanes in all waves; None for all. A tenth of what a boolean index costs."""
-    return None if usable is None else np.flatnonzero(usable)
-
-
-def picked(values: Array, lanes: Array | None) -> Array:
-    """[wave, lane] -> [lane] of those lanes."""
-    flat = values.reshape(-1)
-    return flat if lanes is None else flat.take(lanes)
+def access_of(
+    waves: Waves, context: BuildContext, where: Array, usable: Array | None, size: int
+) -> LaneAccess:
+    """An instruction's access at some places."""
+    return LaneAccess(context.index, waves, where, usable, size, context.coherent)
 
 
 class StoredRegisters(Struct, frozen=True):
@@ -63,14 +59,11 @@ class StoredRegisters(Struct, frozen=True):
         return (block[0] >> U32(16 * self.half)).astype(np.uint8 if size == 1 else np.uint16)
 
 
-def lds_places(
-    waves: Waves, context: BuildContext, inner: Array, size: int
-) -> tuple[Array, Array | None]:
+def lds_places(waves: Waves, site: int, inner: Array, size: int) -> tuple[Array, Array | None]:
     """Byte offsets in the memory of all workgroups, int64 [wave, lane], and which are inside.
 
-    What lies past the workgroup's LDS reads 0 and is not written.
-
-    `inner`: addresses in the workgroup's LDS, uint32 [wave, lane].
+    What lies past the workgroup's LDS reads 0 and is not written. `inner`: addresses in the
+    workgroup's LDS, uint32 [wave, lane].
     """
     local = waves.machine.local
     base = (waves.workgroup.astype(I64) * local.stride)[:, None]
@@ -83,25 +76,27 @@ def lds_places(
     where += base
     bad = waves.active & ~inside
     if bad.any():
-        waves.machine.outside_lds(context.index, waves, inner, bad, size)
+        waves.machine.outside_lds(site, waves, inner, bad, size)
     return where, inside
 
 
-def private_places(
-    waves: Waves, context: BuildContext, inner: Array, size: int
-) -> tuple[Array, Array | None]:
-    """Byte offsets in all lanes' private memory, int64 [wave, lane], and which are inside.
+def in_lds(access: LaneAccess) -> LaneAccess:
+    """An access by addresses in the workgroup's LDS, as one of the memory of all workgroups."""
+    where, inside = lds_places(access.waves, access.site, access.where, access.size)
+    return access.placed(where, both(access.usable, inside))
 
-    `inner`: addresses in the lane's private memory, int64 [wave, lane].
-    """
-    private = waves.machine.private
-    inside = (inner >= 0) & (inner <= private.size - size)
+
+def in_private(access: LaneAccess) -> LaneAccess:
+    """An access by addresses in each lane's private memory, as one of the memory of all lanes."""
+    waves, inner, private = access.waves, access.where, access.waves.machine.private
+    inside = (inner >= 0) & (inner <= private.size - access.size)
     bad = waves.active & ~inside
     if bad.any():
-        waves.machine.outside_scratch(context.index, inner[bad])
+        waves.machine.outside_scratch(access.site, inner[bad])
     resident = waves.workgroup.astype(I64) * private.waves_each + waves.wave
     lane = resident[:, None] * waves.lanes + np.arange(waves.lanes)
-    return lane * private.stride + inner, None if inside.all() else inside
+    usable = access.usable if inside.all() else both(access.usable, inside)
+    return access.placed(lane * private.stride + inner, usable)
 
 
 def both(first: Array | None, second: Array | None) -> Array | None:
@@ -111,47 +106,33 @@ def both(first: Array | None, second: Array | None) -> Array | None:
     return first & second
 
 
-def read_global(
-    waves: Waves, context: BuildContext, where: Array, usable: Array | None, size: int
-) -> Array:
+def read_global(access: LaneAccess) -> Array:
     """Reads from addresses of global memory."""
-    machine = waves.machine
-    machine.before_global(context, waves, where, usable, size)
-    values: Array = machine.memory.read(where, size, machine.outside(context.index), usable)
+    values: Array = access.waves.machine.read_global(access)
     return values
 
 
-def read_lds(
-    waves: Waves, context: BuildContext, inner: Array, usable: Array | None, size: int
-) -> Array:
+def read_lds(access: LaneAccess) -> Array:
     """Reads from addresses in the workgroup's LDS."""
-    where, inside = lds_places(waves, context, inner, size)
-    usable = both(usable, inside)
-    waves.machine.before_lds(context.index, waves, where, usable, size, None)
-    words = waves.machine.local.words
-    return cleared(words.gather(masked(where, usable), size), usable)
+    values: Array = access.waves.machine.read_lds(in_lds(access))
+    return values
 
 
-def read_private(
-    waves: Waves, context: BuildContext, inner: Array, usable: Array | None, size: int
-) -> Array:
+def read_private(access: LaneAccess) -> Array:
     """Reads from addresses in the lanes' private memory."""
-    where, inside = private_places(waves, context, inner, size)
-    usable = both(usable, inside)
-    words = waves.machine.private.words
-    return cleared(words.gather(masked(where, usable), size), usable)
+    access = in_private(access)
+    words = access.waves.machine.private.words
+    return cleared(words.gather(masked(access.where, access.usable), access.size), access.usable)
 
 
-def read_flat(
-    waves: Waves, context: BuildContext, where: Array, usable: Array | None, size: int
-) -> Array:
+def read_flat(access: LaneAccess) -> Array:
     """Reads from flat addresses, in whichever memory they lead to."""
-    parts = flat_parts(where, usable)
+    parts = flat_parts(access.where, access.usable)
     if parts is None:
-        return read_global(waves, context, where, usable, size)
+        return read_global(access)
     values: Array | None = None
     for name, places, lanes in parts:
-        part = READS[name](waves, context, places, lanes, size)
+        part = READS[name](access.placed(places, lanes))
         values = part if values is None else values | part
     assert values is not None
     return values
@@ -162,117 +143,52 @@ def read_registers(
 ) -> Array:
     """What a load brings, uint32 [register, wave, lane].
 
-    Dwords are loaded one by one where only some of a lane's are in range.
-
-    `inside`: what is in range, as `addressing.Addresses` has it.
+    Dwords are loaded one by one where only some of a lane's are in range. `inside`: what is in
+    range, as `addressing.Addresses` has it.
     """
     read = READS[form.space]
     if inside is None or inside.ndim == 2:
         usable = usable_lanes(waves, inside)
-        return extended(read(waves, context, where, usable, form.size), form)
+        return extended(read(access_of(waves, context, where, usable, form.size)), form)
     return np.concatenate(
         [
-            read(waves, context, where + 4 * part, usable_lanes(waves, lanes), 4)
+            read(access_of(waves, context, where + 4 * part, usable_lanes(waves, lanes), 4))
             for part, lanes in enumerate(inside)
         ]
     )
 
 
-def write_global(
-    waves: Waves,
-    context: BuildContext,
-    where: Array,
-    usable: Array | None,
-    size: int,
-    registers: StoredRegisters,
-) -> None:
+def write_global(access: LaneAccess, registers: StoredRegisters) -> None:
     """Stores registers to addresses."""
-    lanes = lanes_of(usable)
-    values = registers.values(waves, size, lanes)
-    put_global(waves, context, where, usable, size, values, lanes=lanes)
+    lanes = access.lanes
+    values = registers.values(access.waves, access.size, lanes)
+    access.waves.machine.write_global(access, values, lanes)
 
 
-def put_global(
-    waves: Waves,
-    context: BuildContext,
-    where: Array,
-    usable: Array | None,
-    size: int,
-    values: Array,
-    *,
-    lanes: Array | None,
-) -> None:
-    """Writes values of some lanes to addresses; `lanes` are the numbers of the usable ones."""
-    machine = waves.machine
-    machine.before_global(context, waves, where, usable, size, values)
-    machine.memory.write(picked(where, lanes), values, size, machine.outside(context.index))
-    machine.after_global(context)
-
-
-def write_lds(
-    waves: Waves,
-    context: BuildContext,
-    inner: Array,
-    usable: Array | None,
-    size: int,
-    registers: StoredRegisters,
-) -> tuple[Array, Array]:
+def write_lds(access: LaneAccess, registers: StoredRegisters) -> tuple[Array, Array]:
     """Stores registers to LDS; returns the places and lanes (`delivery.issue`)."""
-    where, inside = lds_places(waves, context, inner, size)
-    usable = both(usable, inside)
-    lanes = lanes_of(usable)
-    values = registers.values(waves, size, lanes)
-    put_lds(waves, context, where, usable, size, values, lanes=lanes)
-    return where, waves.active if usable is None else usable
+    access, waves = in_lds(access), access.waves
+    lanes = access.lanes
+    waves.machine.write_lds(access, registers.values(waves, access.size, lanes), lanes)
+    return access.where, waves.active if access.usable is None else access.usable
 
 
-def put_lds(
-    waves: Waves,
-    context: BuildContext,
-    where: Array,
-    usable: Array | None,
-    size: int,
-    values: Array,
-    *,
-    lanes: Array | None,
-) -> None:
-    """Writes values of some lanes to offsets in all workgroups' LDS; see `put_global`."""
-    machine = waves.machine
-    machine.before_lds(context.index, waves, where, usable, size, values)
-    machine.local.words.scatter(picked(where, lanes), values, size)
-    machine.after_lds(context.index, waves, where, usable, size, values)
-
-
-def write_private(
-    waves: Waves,
-    context: BuildContext,
-    inner: Array,
-    usable: Array | None,
-    size: int,
-    registers: StoredRegisters,
-) -> None:
+def write_private(access: LaneAccess, registers: StoredRegisters) -> None:
     """Stores registers to private memory."""
-    where, inside = private_places(waves, context, inner, size)
-    lanes = lanes_of(both(usable, inside))
-    values = registers.values(waves, size, lanes)
-    waves.machine.private.words.scatter(picked(where, lanes), values, size)
+    access, waves = in_private(access), access.waves
+    lanes = access.lanes
+    values = registers.values(waves, access.size, lanes)
+    waves.machine.private.words.scatter(picked(access.where, lanes), values, access.size)
 
 
-def write_flat(
-    waves: Waves,
-    context: BuildContext,
-    where: Array,
-    usable: Array | None,
-    size: int,
-    registers: StoredRegisters,
-) -> None:
+def write_flat(access: LaneAccess, registers: StoredRegisters) -> None:
     """Stores registers to flat addresses."""
-    parts = flat_parts(where, usable)
+    parts = flat_parts(access.where, access.usable)
     if parts is None:
-        write_global(waves, context, where, usable, size, registers)
+        write_global(access, registers)
         return
     for name, places, lanes in parts:
-        WRITES[name](waves, context, places, lanes, size, registers)
+        WRITES[name](access.placed(places, lanes), registers)
 
 
 def flat_parts(where: Array, usable: Array | None) -> list[tuple[str, Array, Array]] | None:

@@ -13,7 +13,7 @@ from ..registry import BuildContext, NotCoveredError, Step, builds
 from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
 from .addressing import flat_addresses
-from .spaces import read_global, read_lds
+from .spaces import access_of, read_global, read_lds
 
 Origin = Callable[[int], "tuple[Array, Array]"]
 """Lanes of a wave -> for each lane and element of its result [lane, element]: the lane that reads
@@ -85,9 +85,10 @@ def read_transposed(decoded: Decoded, context: BuildContext) -> Step:
             raise NotCoveredError(f"{decoded.text} with idle lanes")
         if addresses is None:
             inner = waves.u32[address.first] + offset
-            words = read_lds(waves, context, inner, None, size)
+            words = read_lds(access_of(waves, context, inner, None, size))
         else:
-            words = read_global(waves, context, addresses(waves)[0], None, size)
+            where, _ = addresses(waves)
+            words = read_global(access_of(waves, context, where, None, size))
         elements = _unpacked(np.ascontiguousarray(words.transpose(1, 2, 0)), bits)
         rows = _packed(elements[:, lane, element], bits).transpose(2, 0, 1)
         deliver(waves, context, target, rows, None)

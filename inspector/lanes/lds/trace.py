@@ -22,10 +22,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...emulator.branch_conditions import CONDITIONS
+from ...emulator.machine import LaneAccess
 from ...emulator.memory import MemoryWords
 from ...emulator.registry import NotCoveredError
 from ...emulator.start import GridShape, initial_waves
-from ...emulator.waves import U32, Array, Waves
+from ...emulator.waves import U32, Array
 from ...isa.barriers import has_special_barriers
 from ...isa.dataflow.execution_target import target_of
 from ...isa.dataflow.operands import TTMP, VCC
@@ -110,10 +111,8 @@ class _LdsProbe(Probe):
         super().__init__(DrawnMemory(arguments))
         self.local.words = _Unread()
 
-    def before_lds_atomic(
-        self, site: int, waves: Waves, where: Array, usable: Array | None, size: int
-    ) -> None:
-        self.seen.append(("lds", where, usable, size, True))
+    def before_lds_atomic(self, access: LaneAccess) -> None:
+        self.before_lds(access, access.where)
 
 
 class _State(Struct, eq=False):
