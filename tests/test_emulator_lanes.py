@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from emulated import Array, code_of, run_lines
-from kinspect.inspector.emulator.instructions.lds_crossbar import swizzle_pattern
+from kinspect.inspector.emulator.instructions.lds import swizzle_pattern
 from kinspect.inspector.emulator.modes import targets_of
 from kinspect.inspector.emulator.registry import NotCoveredError
 

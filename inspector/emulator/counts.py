@@ -218,10 +218,7 @@ class AccessCounter:
 
 
 def _distinct_rows(moved: Array, waves: Waves) -> Array:
-    """Returns the rows of addresses that stand for all.
-
-    One where all are equal, those of one workgroup where workgroups repeat one another, else all.
-    """
+    """Returns the rows of addresses that stand for all."""
     each = int(np.count_nonzero(waves.workgroup == waves.workgroup[0]))
     if len(moved) % each == 0:
         first = moved[:each]

@@ -300,11 +300,7 @@ def _starts(function: Function, decoded: list[Decoded]) -> list[int]:
 
 
 def _aims(function: Function, block_of: Mapping[int, int]) -> dict[int, int]:
-    """Returns the block that each jump and branch leads to by the flow graph, by its index.
-
-    The reader of assembly and code objects has worked that out, long jumps through a register
-    included; what it could not follow is missing.
-    """
+    """Returns the block that each jump and branch leads to by the flow graph, by its index."""
     aims = {}
     for block in function.blocks:
         starts = [function.blocks[successor].start for successor in block.successors]

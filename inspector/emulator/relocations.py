@@ -45,11 +45,7 @@ def resolved(decoded: Sequence[Decoded], symbols: Mapping[str, int]) -> list[Dec
 def _resolved(
     decoded: Sequence[Decoded], site: int, operand: Operand, symbols: Mapping[str, int]
 ) -> Operand:
-    """Returns an operand with the constant's distance for its relocation.
-
-    It is counted from the `s_getpc` before; without one, or for an unknown symbol, the operand
-    stays.
-    """
+    """Returns an operand with the constant's distance for its relocation."""
     match = _RELATIVE.fullmatch(operand.text)
     if match is None or match[1] not in symbols:
         return operand

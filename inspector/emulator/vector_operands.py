@@ -233,10 +233,7 @@ def _write_pair_where(waves: Waves, row: int, value: Array, bits: Array) -> None
 def _half_destination(
     row: int, kind: str, half: int, target: ExecutionTarget, *, keep: bool, lanes: Read | None
 ) -> Write:
-    """Returns a 16-bit destination: half `half` of register `row`.
-
-    The other half keeps its bits where `keep` is set and is cleared otherwise.
-    """
+    """Returns a 16-bit destination: half `half` of register `row`."""
     shift, mask = U32(16 * half), U32(0xFFFF << (16 * half))
     saturates = target.saturates16
 

@@ -226,10 +226,7 @@ def _places_step(parts: Decoded, site: int) -> Step | None:
 
 
 def _words_of(parts: Decoded, effect: RegisterEffect) -> Sequence[RegisterEffect]:
-    """The effects on the words of a 64-bit sum: its low word does not rest on high ones.
-
-    LLVM adds 32-bit offsets in 64 bits with any register as the high word of what it adds to.
-    """
+    """The effects on the words of a 64-bit sum: its low word does not rest on high ones."""
     if not parts.name.startswith(_WIDE_SUMS):
         return (effect,)
     pairs = [o for o in parts.operands if o.kind == "vgpr" and o.count == _PAIR]

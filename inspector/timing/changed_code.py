@@ -63,10 +63,7 @@ def _not_needed(
     done: Sequence[int],
     gone: frozenset[int],
 ) -> list[int]:
-    """Operations that a wait is not for which was placed for others.
-
-    They follow the last one whose result is read before the next wait for the counter.
-    """
+    """Operations that a wait is not for which was placed for others."""
     read: set[int] = set()
     for site in wave.stream[position + 1 :]:
         cost = costs.sites[site]

@@ -439,10 +439,7 @@ class ComputeUnit:
         return access, begin, end
 
     def _from_l2(self, wave: Wave, cost: Cost, site: int, line: int, begin: float) -> float:
-        """When a line that the cache does not have is there.
-
-        What the workgroup has had before is in the L2.
-        """
+        """When a line that the cache does not have is there."""
         shares, rates, busy = self._shares, self._rates, self._busy
         self._l2_free = max(self._l2_free, begin) + shares.line / shares.l2
         busy[_B_L2] += shares.line / shares.l2

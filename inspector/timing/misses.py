@@ -189,10 +189,7 @@ def queued_atomics(
 
 
 def _stands_for(wave: WaveTrace, periods: Mapping[str, int]) -> list[float]:
-    """For each executed instruction, how many there are in all: of a loop not all are kept.
-
-    Of a loop with a period the last one stands for what is not kept, as it does for its time.
-    """
+    """For each executed instruction, how many there are in all: of a loop not all are kept."""
     counts = [1.0] * len(wave.stream)
     for loop, begin, end in sorted(wave.spans, key=lambda span: span[1] - span[2]):
         kept, in_all = wave.trips[loop]
@@ -394,10 +391,7 @@ class _Way:
 
 
 def _entries(wave: WaveTrace, function: Function) -> Iterator[tuple[int, int, float]]:
-    """Yields each entry into a loop of which iterations were not kept.
-
-    It is told where it begins and ends in the stream, and how many times as much was not kept.
-    """
+    """Yields each entry into a loop of which iterations were not kept."""
     parents = {loop.id: loop.parent for loop in function.loops}
     ratios = {loop: in_all / kept for loop, (kept, in_all) in wave.trips.items()}
     for loop, ratio in ratios.items():

@@ -256,10 +256,7 @@ def _last_workgroup(
 def _affordable(
     workgroups: Sequence[Sequence[WaveTrace]], resident: int
 ) -> tuple[Sequence[Sequence[WaveTrace]], float]:
-    """As many workgroups as can be simulated in time, all resident ones at least.
-
-    Where these take too long by themselves, a sample of each wave stands for all of it.
-    """
+    """As many workgroups as can be simulated in time, all resident ones at least."""
     issues = 0
     for count, waves in enumerate(workgroups):
         if issues > MOST_ISSUES and count >= resident:

@@ -209,10 +209,7 @@ def _needed(
 def _behind_dot(
     past: EarlierInstruction, parts: Decoded, effect: RegisterEffect
 ) -> tuple[int, str]:
-    """Returns the wait states behind a dot product, and why.
-
-    The same operation may take the result as C at once; any other use has to wait.
-    """
+    """Returns the wait states behind a dot product, and why."""
     touched = effect.reads | effect.writes
     if parts.name == past.dot:
         touched = bits_of(parts.operands[1]) | bits_of(parts.operands[2])

@@ -8,51 +8,17 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import Final
+import pkgutil
 
 from .. import registry
 from ..registry import Builder
-from . import (
-    bits,
-    control,
-    global_memory,
-    integer,
-    lanes,
-    lds,
-    lds_crossbar,
-    masks,
-    scalar,
-    scalar_bits,
-    scalar_memory,
-    transposed_loads,
-)
-
-_OTHERS: Final = (
-    "atomics",
-    "convert",
-    "convert_float8",
-    "convert_scaled",
-    "division",
-    "dot",
-    "half",
-    "lds_direct",
-    "mfma",
-    "mfma_scaled",
-    "minmax",
-    "moves",
-    "packed",
-    "real",
-    "scalar_real",
-    "sparse",
-    "wmma",
-    "wmma_scaled",
-)
+from . import control, global_memory, integer, lanes, lds, scalar, scalar_bits, scalar_memory
 
 
 def import_all() -> None:
     """Imports all files, for a process that will execute kernels."""
-    for module in _OTHERS:
-        importlib.import_module(f".{module}", __name__)
+    for module in pkgutil.iter_modules(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
     _imported.cache_clear()
 
 
@@ -72,18 +38,6 @@ def builder_of(name: str) -> Builder | None:
 
 
 __all__ = [
-    "bits",
-    "builder_of",
-    "control",
-    "global_memory",
-    "import_all",
-    "integer",
-    "lanes",
-    "lds",
-    "lds_crossbar",
-    "masks",
-    "scalar",
-    "scalar_bits",
-    "scalar_memory",
-    "transposed_loads",
-]
+    "builder_of", "control", "global_memory", "import_all", "integer", "lanes", "lds", "scalar",
+    "scalar_bits", "scalar_memory",
+]  # fmt: skip

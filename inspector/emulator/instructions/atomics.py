@@ -17,11 +17,18 @@ from ..machine import LaneAccess, picked
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
-from .addressing import Addresses, flat_addresses
 from .atomic_operations import AtomicOperation, apply, operation_of, values_of, words_of
 from .buffers import buffer_addresses
 from .lds import pair_offsets, single_offset
-from .spaces import access_of, flat_parts, in_lds, lds_places, usable_lanes
+from .spaces import (
+    Addresses,
+    access_of,
+    flat_addresses,
+    flat_parts,
+    in_lds,
+    lds_places,
+    usable_lanes,
+)
 
 
 def _operands(rows: list[int], access: LaneAccess, operation: AtomicOperation) -> list[Array]:

@@ -17,7 +17,7 @@ from ...isa.dataflow.operands import Decoded, Operand
 from ..registry import BuildContext, NotCoveredError
 from ..vector_operands import Read, check_count, raw
 from ..waves import U32, Array, Waves
-from .addressing import I64, Addresses
+from .spaces import I64, Addresses
 
 _RAW, _UNCHECKED, _INDEX, _INDEX_AND_OFFSET = 3, 2, 1, 0
 """OOB_SELECT."""

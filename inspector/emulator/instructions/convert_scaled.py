@@ -19,8 +19,8 @@ from ..numbers import SMALL, from_bf16, from_f16, to_bf16, to_f16, to_small
 from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..vector_operands import Read, Write, check_count, raw, source
 from ..waves import F32, U32, Array, Waves
-from .bits import next_random
-from .convert_float8 import discarded_bits, part_of_register
+from .convert import discarded_bits, part_of_register
+from .integer import next_random
 
 F64 = np.float64
 

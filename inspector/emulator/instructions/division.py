@@ -15,8 +15,8 @@ from ..elementwise import after_result, define
 from ..registry import BuildContext, Step, builds_as
 from ..vector_operands import destination, mask_row, source
 from ..waves import F32, I32, U32, Array, Waves
-from .fused import F64, fused, fused_double, odd_sum
 from .minmax import quieted
+from .real import F64, fused, fused_double, odd_sum
 
 
 def fixed_division(quotient: Array, divisor: Array, dividend: Array) -> Array:

@@ -48,10 +48,7 @@ def _vector_relative(
     destination: bool,
     halves: bool = False,
 ) -> Step:
-    """V_MOVRELS, V_MOVRELD, V_MOVRELSD: M0 is added to the numbers of registers.
-
-    With `halves` bits 9:0 of M0 belong to the source, bits 25:16 to the destination.
-    """
+    """V_MOVRELS, V_MOVRELD, V_MOVRELSD: M0 is added to the numbers of registers."""
     to, value = decoded.operands
     plain = raw(value)
     if source and value.kind != "vgpr":
@@ -105,10 +102,7 @@ def _scalar_rows(waves: Waves, first: int, steps: Array, count: int) -> Array:
 def _scalar_relative(
     decoded: Decoded, context: BuildContext, words: int, *, reads: bool, writes: bool, split: bool
 ) -> Step:
-    """S_MOVRELS, S_MOVRELD, S_MOVRELSD_2: M0 is added to a register's number.
-
-    With `split`, bits 9:0 of M0 count for the source and 25:16 for the destination.
-    """
+    """S_MOVRELS, S_MOVRELD, S_MOVRELSD_2: M0 is added to a register's number."""
     target, origin = decoded.operands
     read = scalar_source(origin, "u32") if words == 1 else scalar_source(origin, "u64")
 

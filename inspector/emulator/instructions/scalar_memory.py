@@ -14,9 +14,9 @@ from ..delivery import deliver_scalar, issue
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_matching
 from ..vector_operands import check_count, raw
 from ..waves import U32, Array, Waves
-from .addressing import I64
 from .atomic_operations import apply, operation_of, values_of, words_of
 from .buffers import resource_of
+from .spaces import I64
 
 _LOAD: Final = re.compile(r"s_(buffer_)?load_(?:dword(?:x(\d{1,9}))?|([ui])(8|16)|b(\d{1,9}))")
 _STORE: Final = re.compile(r"s_(buffer_)?store_dword(?:x(\d{1,9}))?")

@@ -11,9 +11,8 @@ from ...isa.dataflow.operands import Decoded, Operand, constant_bits
 from .. import numbers
 from ..registry import BuildContext, NotCoveredError, Step, builds
 from ..waves import F32, I32, U32, Array, Waves
-from .fused import fused
 from .minmax import larger_number, largest, quieted, smaller_number, smallest
-from .real import to_integer
+from .real import fused, to_integer
 from .scalar_operands import define_scalar, scalar_destination, scalar_source
 
 

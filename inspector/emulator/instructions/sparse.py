@@ -23,8 +23,16 @@ from ..registry import BuildContext, NotCoveredError, Step, builds_matching
 from ..vector_operands import check_count
 from ..waves import U32, Array, Waves
 from . import wmma
-from .matrix import BITS, Take, in_k_order, only_modifiers, registers_of, take_operand
-from .matrix_results import Addend, finish_into
+from .matrix import (
+    BITS,
+    Addend,
+    Take,
+    finish_into,
+    in_k_order,
+    only_modifiers,
+    registers_of,
+    take_operand,
+)
 from .mfma import result_order
 
 _EIGHT: Final = "fp8_fp8|fp8_bf8|bf8_fp8|bf8_bf8"

@@ -218,10 +218,7 @@ class LdsCode:
         waves.exec_changed()
 
     def _holds_barrier(self, site: int) -> bool:
-        """Whether a barrier stands under the mask that an instruction makes: none may miss it.
-
-        It is looked for up to where EXEC is put together again.
-        """
+        """Whether a barrier stands under the mask that an instruction makes: none may miss it."""
         known = self._barriers_under.get(site)
         if known is not None:
             return known
