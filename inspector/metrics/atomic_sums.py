@@ -1,10 +1,4 @@
-"""Sums in global memory by atomics: where their addresses come from, and who meets there.
-
-An atomic is carried out in L2, and those of one address one after the other. Where the addresses
-follow from the numbers of workgroups and lanes, what belongs to each place is known beforehand: a
-workgroup can gather it and store it once. Where values from memory say where to add (a histogram,
-a scatter), only the data say how many meet.
-"""
+"""Sums in global memory by atomics: where their addresses come from, and who meets there."""
 
 from __future__ import annotations
 

@@ -89,11 +89,7 @@ def _has_lock(module: TtgirModule) -> bool:
 
 
 def _needlessly_ordered(module: TtgirModule, atomics: Sequence[TtgirOp]) -> list[TtgirOp]:
-    """Atomics of Triton's default order that order nothing which another workgroup reads.
-
-    Who has chosen another order needs it. A whole number that is added at one address behind other
-    writes, and whose sum the kernel does not use, may be a signal to another kernel: a semaphore.
-    """
+    """Atomics of Triton's default order that order nothing which another workgroup reads."""
     ordered = [op for op in atomics if op.attributes.get("sem", _DEFAULT_ORDER) == _DEFAULT_ORDER]
     if not ordered:
         return []

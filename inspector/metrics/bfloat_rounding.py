@@ -76,12 +76,7 @@ _EXPANDED: Final = frozenset(("arith.addf", "arith.divf", "arith.mulf", "arith.s
 
 
 def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
-    """The metric of `SPECS`.
-
-    Args:
-        subject: the kernel.
-        hot: ids of its hot loops.
-    """
+    """The metric of `SPECS`."""
     arch = subject.machine.arch if subject.machine is not None else None
     if arch is None or arch in _COMPUTING:
         note = "the target is not known" if arch is None else f"{arch} computes in bfloat16"
@@ -122,13 +117,7 @@ def _by_ttgir(arch: str, rounded: Sequence[Rounding]) -> tuple[int, int, LineNam
 
 
 def _by_code(subject: Subject, region: Sequence[Instruction]) -> tuple[int, int, LineName | None]:
-    """The same by the code alone: without a TTGIR, or where its tensors have none of these.
-
-    (A sum over a tensor of bfloat16 rounds in the region of its reduction.)
-
-    What the region stores, to LDS as well, may be rounded for that, and what it multiplies on the
-    matrix unit for that; all other roundings feed arithmetic.
-    """
+    """The same by the code alone: without a TTGIR, or where its tensors have none of these."""
     if any(inst.cls in MATRIX_CLASSES for inst in region):
         return 0, 0, None
     sums = _written_out(subject, [inst.index for inst in region])
@@ -143,11 +132,7 @@ def _by_code(subject: Subject, region: Sequence[Instruction]) -> tuple[int, int,
 def _within(
     subject: Subject, rounded: Sequence[Rounding], region: Sequence[Instruction]
 ) -> list[Rounding]:
-    """The roundings at whose positions a loop has instructions.
-
-    Of operations at one position those in the innermost loop: the others are of steps that
-    pipelining peeled off the loop.
-    """
+    """The roundings at whose positions a loop has instructions."""
     places = {position_of(inst.loc) for inst in region if inst.loc is not None}
     here = [
         (position_of(r.op.loc), _loops_around(subject, r.op), r)

@@ -145,11 +145,8 @@ def loop_metrics(
 ) -> dict[str, dict[str, Metric]]:
     """Hot loop -> its bounds.
 
-    Args:
-        subject: the kernel.
-        metrics: the kernel's metrics, with its occupancy.
-        executed: the blocks that every iteration of the hot loops executes.
-        ways: the longest way through an iteration of each of them.
+    `executed`: the blocks that every iteration of the hot loops executes; `ways`: the longest way
+    through an iteration of each of them.
     """
     if not executed or subject.machine is None:
         return {}
@@ -213,12 +210,7 @@ def _hot_loops(
 
 
 def kernel_metrics(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]:
-    """The bounds of a kernel without loops, all of whose code is executed once at most.
-
-    Args:
-        subject: the kernel.
-        metrics: its metrics, with its occupancy.
-    """
+    """The bounds of a kernel without loops, all of whose code is executed once at most."""
     function, machine, demand = subject.function, subject.machine, subject.demand
     way = kernel_way(function)
     if way is None or machine is None:

@@ -1,9 +1,4 @@
-"""Atomics that count in bins: where a loaded value's bits or magnitude say which counter it is.
-
-The bins of a histogram are few beside what they count: a value is scaled and converted to a whole
-number, masked, shifted, or it is a byte. (An index that is loaded as it is may be one of millions,
-as the vertex of an edge is.)
-"""
+"""Atomics that count in bins: where a loaded value's bits or magnitude say which counter it is."""
 
 from __future__ import annotations
 
@@ -32,9 +27,7 @@ class _Writer(NamedTuple):
     """An instruction that writes a register, or the half of it that does, of two in one.
 
     Args:
-        inst: the instruction.
         name: the mnemonic of the half.
-        operands: its operands.
     """
 
     inst: Instruction

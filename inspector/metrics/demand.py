@@ -179,11 +179,7 @@ def occupancy_metrics(subject: Subject) -> Iterator[Metric]:
 
 
 def _for_the_largest(figures: dict[str, Metric], kernel_demand: Demand) -> dict[str, Metric]:
-    """Marks figures that depend on the largest workgroup allowed: the launch is not known.
-
-    Whether that workgroup fits, and the next step, say nothing of the real launch and become
-    unknown.
-    """
+    """Marks figures that depend on the largest workgroup allowed: the launch is not known."""
     waves = kernel_demand.waves_per_workgroup
     note = f"if launched with {waves} waves, the most that the kernel allows"
     groups = figures["occupancy.workgroups_per_cu"].value

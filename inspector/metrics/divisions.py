@@ -7,10 +7,6 @@ float32, an estimate by `v_rcp`, two corrections of it, the rounded result (`leg
 Triton emits such a division for `/`, `tl.fdiv` and `tl.sigmoid` on AMD's GPUs, and for a division
 by a constant or by a scalar argument; a quotient of float16 values that is rounded to float16 is
 one of float16, also where the source divides them as float32.
-
-Where the divisor stays the same through the loop, its reciprocal can be computed before it, and
-each division is one multiplication. So it is where several elements of a lane are divided by one
-value, as a row by its sum.
 """
 
 from __future__ import annotations
@@ -117,12 +113,7 @@ def _by_unchanged(
 
 
 def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
-    """The metric of the divisions outside of hot loops.
-
-    Args:
-        subject: the kernel.
-        hot: ids of its hot loops.
-    """
+    """The metric of the divisions outside of hot loops."""
     function = subject.function
     if not function.instructions:
         yield Metric(_OUTSIDE, None, "mapping", "derived", "no code was read")

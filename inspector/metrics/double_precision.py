@@ -68,10 +68,7 @@ def _kind_of(name: str) -> str | None:
 
 @kept_for_recent
 def _of_memory(function: Function) -> Set[int]:
-    """Indices of float64 instructions that read a loaded number, or whose result is stored.
-
-    Registers are followed in the order of the code, whatever its branches.
-    """
+    """Indices of float64 instructions that read a loaded number, or whose result is stored."""
     start = function.resources.wave_start
     arguments = start.kernarg_ptr if start is not None else None
     places = set[int]()

@@ -1,8 +1,4 @@
-"""The catalogue of metrics that the emulator counts; their values come from an execution.
-
-A few workgroups of a launch are executed; figures are per wave or workgroup, so that reports with
-different samples can be compared.
-"""
+"""The catalogue of metrics that the emulator counts; their values come from an execution."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""What operations without an instruction of their own take of a kernel's vector instructions.
-
-Found in the machine code, and so for every language: integer divisions and remainders, exponentials
-and logarithms with care for their whole range, powers, square roots. Each metric is of one region:
-the hot loop of which the operations take the largest share or, in kernels without hot loops, the
-whole kernel.
-"""
+"""What operations without an instruction of their own take of a kernel's vector instructions."""
 
 from __future__ import annotations
 
@@ -83,12 +77,7 @@ _FIND: Final[Mapping[str, tuple[_Find, tuple[str, ...]]]] = {
 
 
 def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
-    """The metrics of `SPECS`.
-
-    Args:
-        subject: the kernel.
-        hot: ids of its hot loops.
-    """
+    """The metrics of `SPECS`."""
     function = subject.function
     if not function.instructions:
         for name in _FIND:

@@ -63,10 +63,7 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
 
 
 def _beside(exponential: Operation, seen: set[Operation]) -> set[int]:
-    """What an exponential at its own position is made of, and the scaling of its result.
-
-    exp(x) / y has the position of exp(x), so that what stands there may be a division's.
-    """
+    """What an exponential at its own position is made of, and the scaling of its result."""
     loc = exponential.inst.loc
     parts: set[int] = set()
     pending: list[Operation | None] = [exponential, *filter(_is_scaling, exponential.users)]

@@ -109,10 +109,7 @@ def _by_size(function: Function, dispatched: Sequence[int], hidden: Sequence[int
 
 
 def _is_multiple(name: str, sources: Sequence[Operand], of_size: Sequence[bool]) -> bool:
-    """Whether all that an operation adds to a multiple of a size is one itself.
-
-    A position, such as what a loop carries, is none.
-    """
+    """Whether all that an operation adds to a multiple of a size is one itself."""
     added = list(zip(sources, of_size, strict=True)) if name.startswith((*_SUM, *_FUSED)) else []
     return all(
         is_size or not registers(source) or (source.kind, source.first) == ("sgpr", VCC)
@@ -143,10 +140,7 @@ def _goes_on(function: Function, loop: Loop, steps: Sequence[_Step]) -> bool:
 
 
 def _is_compared(own: Sequence[Operation], code: Set[int], step: Operation) -> bool:
-    """Whether a loop compares what it goes on by, or what follows from that, with something.
-
-    A pointer that moves by the size beside a counter is not: the counter ends the loop.
-    """
+    """Whether a loop compares what it goes on by, or what follows from that, with something."""
     carried = rows_of(step.results)
     following = {step}
     for operation in own:

@@ -1,9 +1,4 @@
-"""How many of a workgroup's lanes take part in its accesses of memory.
-
-A row that is shorter than the workgroup leaves the lanes behind its end idle, and a loop under
-`threadIdx.x == 0` all lanes but one: waves, registers and issue slots are taken all the same. Masks
-that arguments or loaded values decide are left open: there all lanes count.
-"""
+"""How many of a workgroup's lanes take part in its accesses of memory."""
 
 from __future__ import annotations
 

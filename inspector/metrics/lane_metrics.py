@@ -1,7 +1,4 @@
-"""Metrics of a region's accesses of LDS and global memory: bank conflicts, cache lines.
-
-`lanes` has the figures of each access.
-"""
+"""Metrics of a region's accesses of LDS and global memory: bank conflicts, cache lines."""
 
 from __future__ import annotations
 
@@ -156,13 +153,9 @@ def with_layouts(
 ) -> Iterator[Metric]:
     """The metrics of a Triton kernel, by what the layouts of its tiles allow.
 
-    Args:
-        subject: the kernel.
-        own: the result of `compute` for a region.
-        metrics: the region's other metrics.
-        accesses: the kernel's accesses, with the lines of their instructions.
-        memory: the region's accesses.
-        tiles: the operands of dots that a remedy reaches, by `conflict_remedies`.
+    `own`: the result of `compute` for a region; `metrics`: the region's other metrics; `accesses`:
+    the kernel's accesses, with the lines of their instructions; `memory`: the region's accesses;
+    `tiles`: the operands of dots that a remedy reaches, by `conflict_remedies`.
     """
     access_at = {line: access for access in accesses for line in access.lines}
     products = any(metrics[name].value for name in _PRODUCTS & metrics.keys())
@@ -234,10 +227,7 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
 
 
 def _as_scalars(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction]:
-    """The loads that the target has a scalar load for: of less than 32 bits on gfx12 alone.
-
-    Flat loads have none: what they read may be of the LDS, or private.
-    """
+    """The loads that the target has a scalar load for: of less than 32 bits on gfx12 alone."""
     is_gfx12 = subject.machine is not None and subject.machine.arch.startswith("gfx12")
     return [
         load
@@ -550,10 +540,7 @@ def _is_by_size(use: LaneUse, sizes: SizeArguments) -> bool:
 
 
 def _is_by_stride(use: LaneUse) -> bool:
-    """Whether each lane has a line for itself by a stride that is an argument.
-
-    That may be a row's length, or the 1 of a dimension that is contiguous.
-    """
+    """Whether each lane has a line for itself by a stride that is an argument."""
     if use.origin != "estimated" or use.bytes is None or use.lanes is None:
         return False
     return use.lines == use.lanes and use.bytes <= _ELEMENT_BYTES * use.lanes

@@ -47,13 +47,7 @@ _CLASSES: Final = frozenset(("global_load", "global_store", "atomic"))
 def loop_metrics(
     subject: Subject, hot: Set[str], metrics: Mapping[str, Metric]
 ) -> dict[str, dict[str, Metric]]:
-    """Hot loop -> its metric.
-
-    Args:
-        subject: the kernel.
-        hot: ids of its hot loops.
-        metrics: the kernel's metrics, with its occupancy.
-    """
+    """Hot loop -> its metric."""
     return {loop: {WALKS: metric} for loop, metric in _metrics(subject, hot, metrics)}
 
 

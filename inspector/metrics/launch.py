@@ -127,10 +127,8 @@ def gpu_of(machine: Machine, resident: Residency) -> Gpu | None:
 def least_us(cycles: Sequence[float], waves: int, gpu: Gpu) -> float:
     """The least time of the matrix units for a launch's work.
 
-    Args:
-        cycles: for each workgroup, the clocks of one of its waves on its SIMD's matrix unit.
-        waves: waves of a workgroup.
-        gpu: the GPU.
+    `cycles`: for each workgroup, the clocks of one of its waves on its SIMD's matrix unit; `waves`:
+    waves of a workgroup.
 
     Returns:
         Microseconds.
@@ -144,12 +142,7 @@ def least_us(cycles: Sequence[float], waves: int, gpu: Gpu) -> float:
 
 
 def compute(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]:
-    """The metrics of `SPECS`.
-
-    Args:
-        subject: the kernel.
-        metrics: its other metrics, its occupancy among them.
-    """
+    """The metrics of `SPECS`."""
     machine, demand = subject.machine, subject.demand
     resident = residency(machine, demand, metrics) if machine and demand else None
     gpu = gpu_of(machine, resident) if machine and resident else None

@@ -1,8 +1,4 @@
-"""The buffers that hold a kernel's LDS where most of it is in use.
-
-An LDS limit that is exceeded, or an occupancy that LDS limits, is remedied at the largest of them:
-fewer stages free nothing where a tile stored before the loop takes the space.
-"""
+"""The buffers that hold a kernel's LDS where most of it is in use."""
 
 from __future__ import annotations
 
@@ -53,10 +49,7 @@ def lds_buffers(subject: Subject) -> tuple[LdsBuffer, ...]:
 
 
 def _as_allocated(buffers: Sequence[LdsBuffer], total: int | None) -> tuple[LdsBuffer, ...]:
-    """The buffers, with exchanges no larger than the LDS that the others leave.
-
-    A tile that is exchanged may pass in parts, whose number only the lowering decides.
-    """
+    """The buffers, with exchanges no larger than the LDS that the others leave."""
     exchanges = [buffer for buffer in buffers if buffer.at_peak and buffer.kind == "exchange"]
     other_bytes = sum(
         buffer.size or 0 for buffer in buffers if buffer.at_peak and buffer.kind != "exchange"
@@ -128,10 +121,7 @@ def _of_module(
 def _by_operation(
     module: TtgirModule, allocations: Mapping[int, tuple[int, int | None]]
 ) -> dict[int, tuple[int | None, int | None]]:
-    """Index of the operation -> offset and bytes of its buffer.
-
-    One with a region ends on a line of its own, behind the last operation of the region.
-    """
+    """Index of the operation -> offset and bytes of its buffer."""
     places: dict[int, tuple[int | None, int | None]] = {}
     on_line = {op.line: op.index for op in module.ops}
     starts = sorted(on_line)
@@ -172,10 +162,7 @@ def kernel_metrics(
 ) -> Iterator[Metric]:
     """The metrics of `SPECS`.
 
-    Args:
-        subject: the kernel.
-        buffers: the result of `lds_buffers`.
-        stages: num_stages of the compile.
+    `buffers`: the result of `lds_buffers`; `stages`: num_stages of the compile.
     """
     holders = [buffer for buffer in buffers if buffer.at_peak and buffer.size]
     if not holders:

@@ -1,8 +1,4 @@
-"""LDS races: accesses of different waves to the same bytes that nothing orders.
-
-`lanes.lds` analyses the code without running it. A kernel without races is one whose
-decidable accesses are all in order; their number is part of the figure.
-"""
+"""LDS races: accesses of different waves to the same bytes that nothing orders."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Reductions and scans that halve their distance step by step in LDS, with a barrier for each step.
-
-`for (s = n / 2; s > 0; s /= 2) { if (t < s) a[t] += a[t + s]; __syncthreads(); }` makes all waves
-of the workgroup meet log2(n) times, though from a distance below the wave's size on each step stays
-within one wave, whose lanes exchange values without LDS or barrier.
+"""Reductions and scans that halve their distance step by step in LDS, with a barrier for each
+step.
 """
 
 from __future__ import annotations
@@ -64,10 +61,7 @@ class _Step(Struct, frozen=True):
 
     @property
     def combines(self) -> bool:
-        """Whether elements that are written are read before, together with others.
-
-        An argument of the minimum is written beside it, and read from the other element alone.
-        """
+        """Whether elements that are written are read before, together with others."""
         return len(self.writes) < len(self.reads) <= 2 * len(self.writes) and not set(
             self.writes
         ).isdisjoint(self.reads)

@@ -1,9 +1,4 @@
-"""Loops that go on, in smaller steps, where another loop has stopped.
-
-`while (p + 8 <= end) p += 8; while (p < end) p += 1;`: the second loop does less than one iteration
-of the first, however long the array is. In the code both add a constant to a register, and what the
-second one begins with follows from what the first one ended with.
-"""
+"""Loops that go on, in smaller steps, where another loop has stopped."""
 
 from __future__ import annotations
 

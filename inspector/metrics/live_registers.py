@@ -1,7 +1,5 @@
-"""How many registers hold values that are still needed: the pressure behind the allocated counts.
-
-The allocator cannot do with fewer than the fullest instruction needs; what it takes beyond that is
-the price of its order and of tuples that must lie together.
+"""How many registers hold values that are still needed: the pressure behind the allocated
+counts.
 """
 
 from __future__ import annotations
@@ -139,10 +137,6 @@ def named(subject: Subject, hot: Set[str]) -> tuple[NamedValues, str]:
 
     Nothing where they are not known or not asked for: what cannot be named costs these tables, not
     the report.
-
-    Args:
-        subject: the kernel.
-        hot: ids of its hot loops.
 
     Returns:
         The values; a note where an unforeseen error is why there are none.

@@ -1,9 +1,4 @@
-"""Loops that load what another loop has loaded before.
-
-A kernel that goes over its rows twice, for a statistic and for the output, fetches them twice. The
-addresses of both loops' first iterations tell that, and those of their second ones, which would
-differ where the second loop begins behind the end of the first one.
-"""
+"""Loops that load what another loop has loaded before."""
 
 from __future__ import annotations
 
@@ -56,7 +51,6 @@ class _Group(Struct, frozen=True, eq=False):
     """The accesses of one position in the source.
 
     Args:
-        position: the position.
         writes: whether they are stores.
         accesses: those in a loop, without copies of its first iterations outside of it.
         loop: the innermost loop around them.
@@ -91,9 +85,7 @@ _Again = list[tuple[_Group, _Group]]
 def kernel_metrics(subject: Subject, accesses: GlobalAccesses) -> Iterator[Metric]:
     """The metric of the loop that loads most bytes again.
 
-    Args:
-        subject: the kernel.
-        accesses: those that it makes of global memory.
+    `accesses`: those that it makes of global memory.
     """
     note = unknown_reason(subject)
     if not note and len(subject.function.loops) < 2:
@@ -207,10 +199,7 @@ def _loaded_again(function: Function, groups: Sequence[_Group]) -> list[_Again]:
 
 
 def _brings(group: _Group, other: _Group) -> bool:
-    """Whether half of what a group loads, or more, is what another one accesses, in every draw.
-
-    In a draw in which neither of them has any lanes both are equal.
-    """
+    """Whether half of what a group loads, or more, is what another one accesses, in every draw."""
     from ..emulator.footprint import size_of, united
 
     for own, others in zip(group.spans, other.spans, strict=True):

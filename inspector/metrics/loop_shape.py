@@ -141,12 +141,7 @@ _WORK = (*MEMORY_CLASSES, *MATRIX_CLASSES)
 
 
 def remainders(function: Function, own_code: Mapping[str, Sequence[Instruction]]) -> set[str]:
-    """Ids of the loops that do the remaining iterations of an unrolled loop.
-
-    Args:
-        function: the kernel.
-        own_code: loop id -> its instructions, nested loops excluded.
-    """
+    """Ids of the loops that do the remaining iterations of an unrolled loop."""
     innermost = {loop.id for loop in function.loops} - {loop.parent for loop in function.loops}
     work = {loop.id: _work(own_code[loop.id]) for loop in function.loops if loop.id in innermost}
     remainder_ids: set[str] = set()
@@ -159,11 +154,7 @@ def remainders(function: Function, own_code: Mapping[str, Sequence[Instruction]]
 
 
 def _work(instructions: Sequence[Instruction]) -> Counter[Place]:
-    """What is done at each source position.
-
-    Bits that accesses move and matrix instructions, if there are any, else instructions. (Unrolled,
-    neighbours' accesses become one.)
-    """
+    """What is done at each source position."""
     placed = [inst for inst in instructions if inst.loc is not None]
     heavy = [inst for inst in placed if inst.cls in _WORK]
     work: Counter[Place] = Counter()

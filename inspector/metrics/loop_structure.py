@@ -318,10 +318,7 @@ def _lane_bytes(flow: DataFlow, loops: Set[int | None]) -> int | None:
 def _serial(
     function: Function, loop: Loop, played: Played | None, places: Set[Place] | None
 ) -> dict[str, Scalar]:
-    """Loads that are written to LDS before anything else happens.
-
-    Blocks are read in file order: a copy loop lies inside of the loop that it copies for.
-    """
+    """Loads that are written to LDS before anything else happens."""
     code = [
         inst
         for number in sorted(loop.blocks)

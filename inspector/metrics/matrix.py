@@ -2,9 +2,6 @@
 
 Cycles per instruction come from the machine file (the vendor's matrix calculator and LLVM's
 scheduling model). They are a bound for one wave: waves of one SIMD share the unit.
-
-A compile succeeds in any case: 8-bit floats that the target's matrix unit lacks are widened
-silently, and a dot that fits no matrix instruction is left to the vector unit.
 """
 
 from __future__ import annotations
@@ -223,10 +220,7 @@ def _instruction(subject: Subject, fate: DotFate) -> str:
 
 
 def _supported(machine: Machine | None, fate: DotFate) -> bool | None:
-    """Whether the machine has a matrix instruction for the source's type.
-
-    An 8-bit float that was widened counts as unsupported: names say `fp8` for either format.
-    """
+    """Whether the machine has a matrix instruction for the source's type."""
     if machine is not None and fate.widened and fate.source_is_small:
         return False
     return supports(machine, fate.source_element)

@@ -101,7 +101,6 @@ class _Chains:
     """The loads, one behind the other, that values come from.
 
     Args:
-        subject: the kernel.
         pointers: operation -> the pointer arguments that what it reads comes from.
         by_lanes: whether loads need those that decide which lanes are active.
         by_memory: whether loads need those before a store or an atomic, as far as those may be of
@@ -193,10 +192,7 @@ class _Chains:
             self._lanes = max(self._lanes, depth)
 
     def _is_of_others(self, load: Operation) -> bool:
-        """Whether a load is known to be of tensors that were not stored before.
-
-        Pointers that are different arguments count as different tensors.
-        """
+        """Whether a load is known to be of tensors that were not stored before."""
         own, others = self._pointers[load], [self._pointers[store] for store in self._stored]
         if not others or (own and all(other and other.isdisjoint(own) for other in others)):
             return True

@@ -1,7 +1,4 @@
-"""Reductions over lanes whose results a loop only sums up.
-
-The loop may carry a tile of parts instead, and reduce it once, after its end.
-"""
+"""Reductions over lanes whose results a loop only sums up."""
 
 from __future__ import annotations
 
@@ -65,11 +62,7 @@ def merged(
 ) -> dict[str, Scalar]:
     """Reductions over lanes that the loop sums up.
 
-    Args:
-        subject: the kernel.
-        flow: of the kernel's values.
-        ops: the loop's reductions.
-        at: position -> the loop's instructions there.
+    `ops`: the loop's reductions; `at`: position -> the loop's instructions there.
     """
     from ..ttgir.layouts import type_to_linear
     from ..ttgir.lowered import element_bits

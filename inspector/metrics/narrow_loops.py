@@ -1,8 +1,4 @@
-"""`narrow_here`: the narrow reads of dots' operands by loop.
-
-`narrow_operands` counts them over all loops with dots. If they are all of one kind, its counts hold
-for every loop; if not, the positions of the operations assign them to loops.
-"""
+"""`narrow_here`: the narrow reads of dots' operands by loop."""
 
 from __future__ import annotations
 
@@ -22,11 +18,8 @@ def loop_metrics(
 ) -> dict[str, dict[str, Metric]]:
     """Loop id -> its metric `narrow_here`.
 
-    Args:
-        subject: the kernel.
-        loops: its loops.
-        accesses: accesses of the TTGIR's operations, with their instructions.
-        metrics: the kernel's metrics; `narrow_operands` is read.
+    `accesses`: accesses of the TTGIR's operations, with their instructions; `metrics`: the kernel's
+    metrics; `narrow_operands` is read.
     """
     kernel_counts = metrics[NARROW_OPERANDS].value if NARROW_OPERANDS in metrics else None
     if not isinstance(kernel_counts, Mapping):

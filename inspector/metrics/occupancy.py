@@ -108,9 +108,7 @@ class Occupancy(Struct, frozen=True):
 def occupancy(machine: Machine, demand: Demand) -> Occupancy:
     """Computes the resident workgroups and their limit.
 
-    Args:
-        machine: the target.
-        demand: the kernel's use of registers, LDS and waves.
+    `demand`: the kernel's use of registers, LDS and waves.
 
     Raises:
         KinspectError: a figure is impossible (negative, a wave size the target lacks).
@@ -347,11 +345,8 @@ def vgpr_levels(kernel: KernelReport) -> tuple[tuple[int | float, int], ...]:
 def metrics(machine: Machine, demand: Demand, stated: int | None = None) -> dict[str, Metric]:
     """The `occupancy.*` metrics of a kernel.
 
-    Args:
-        machine: the target.
-        demand: the kernel's use of registers, LDS and waves.
-        stated: the occupancy that the compiler wrote into the file, for `occupancy.compiler`;
-            None to compute it.
+    `demand`: the kernel's use of registers, LDS and waves; `stated`: the occupancy that the
+    compiler wrote into the file, for `occupancy.compiler`; None to compute it.
     """
     residency = occupancy(machine, demand)
     note = residency.cannot_launch or residency.note

@@ -1,9 +1,4 @@
-"""Redundant work: products and vector operations that waves and lanes repeat.
-
-TTGIR's layouts give the number of computations of each element (`ttgir.redundant_work`). Products
-are verified by the code: matrix instructions of a source position times their multiply-accumulates
-times waves, against M·N·K of the dots there.
-"""
+"""Redundant work: products and vector operations that waves and lanes repeat."""
 
 from __future__ import annotations
 
@@ -99,12 +94,7 @@ _OTHER_WORK = frozenset(
 def loop_metrics(
     subject: Subject, own_code: Mapping[str, Sequence[Instruction]]
 ) -> dict[str, dict[str, Metric]]:
-    """Loop id -> its metrics by name.
-
-    Args:
-        subject: the kernel.
-        own_code: loop id -> its instructions, nested loops excluded.
-    """
+    """Loop id -> its metrics by name."""
     places = _Places()
     return {
         loop: {metric.name: metric for metric in _of_region(region, subject, places, looped=True)}
@@ -265,10 +255,7 @@ def _common(works: Sequence[DotWork], count: int, macs: int) -> float | None:
 def _most_repeated(
     works: Sequence[tuple[TtgirOp, DotWork]], subject: Subject, module: TtgirModule
 ) -> dict[str, Scalar]:
-    """The dot whose repetition costs most, and the dimension at fault.
-
-    Too many waves count before a tile that is smaller than one instruction.
-    """
+    """The dot whose repetition costs most, and the dimension at fault."""
     from ..ttgir.redundant_work import fitting_waves
 
     if all(work.redundancy <= 1 for _, work in works):
@@ -299,10 +286,7 @@ def _most_repeated(
 
 
 def _leaves_room(subject: Subject, waves: int) -> bool:
-    """Whether fewer waves spill no more than now, and keep all SIMDs of a CU busy.
-
-    A wave that takes over from another holds more, and that of one that spills spills more.
-    """
+    """Whether fewer waves spill no more than now, and keep all SIMDs of a CU busy."""
     if subject.function.resources.vgpr_spill_count:
         return False
     if subject.machine is None:

@@ -1,8 +1,4 @@
-"""Loads of a Triton kernel that bring the same elements more than once.
-
-Lanes along a dimension of a tile can have the same address, as where a scale holds for a group of K
-that is as long as the tile, or where `p + k // 2` loads a byte for each of its two 4-bit numbers.
-"""
+"""Loads of a Triton kernel that bring the same elements more than once."""
 
 from __future__ import annotations
 

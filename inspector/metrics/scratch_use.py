@@ -202,12 +202,7 @@ def kernel_metrics(subject: Subject) -> Iterator[Metric]:
 def loop_metrics(
     function: Function, own_code: Mapping[str, Sequence[Instruction]]
 ) -> dict[str, dict[str, Metric]]:
-    """Loop id -> its metrics by name, nested loops excluded.
-
-    Args:
-        function: the kernel.
-        own_code: loop id -> its instructions.
-    """
+    """Loop id -> its metrics by name, nested loops excluded."""
     uses = {inst.index: (inst, use) for inst, use in scratch_accesses(function)}
     return {
         loop: {m.name: m for m in _counts(uses[i.index] for i in body if i.index in uses)}

@@ -1,9 +1,4 @@
-"""Kernels without loops in which each lane moves one small element of each array.
-
-Such a wave lives for one return trip to memory: its start, the addresses, a load, a wait for it,
-little arithmetic, a store. A lane that takes several neighbours asks for them at once, in wider
-accesses, and pays for the rest once.
-"""
+"""Kernels without loops in which each lane moves one small element of each array."""
 
 from __future__ import annotations
 

@@ -1,13 +1,4 @@
-"""Spills: slots in scratch memory, and remedies.
-
-`scratch_use.py` identifies the accesses of scratch memory that are spills; those of unknown purpose
-count as such. Accesses that overlap are one place, which is a slot for each value that it holds in
-turn (`spill_webs.py`).
-
-Only remedies that can apply are named, in the order in which they helped: twice the waves where
-each then still has a matrix instruction of every product, one stage less where loads are pipelined,
-a smaller tile where one is left. The order was determined by applying them (`rules/judged/`).
-"""
+"""Spills: slots in scratch memory, and remedies."""
 
 from __future__ import annotations
 
@@ -68,10 +59,7 @@ def spill_slots(
 
     Where a place holds one value after another, it is a slot for each.
 
-    Args:
-        function: the kernel.
-        hot: ids of its hot loops.
-        parked: line of the assembly that accesses a slot -> the value there, where it is known.
+    `parked`: line of the assembly that accesses a slot -> the value there, where it is known.
     """
     accesses = _accesses(function)
     if not accesses:
@@ -116,9 +104,8 @@ def _is_in(access: _Access, owner: Mapping[int, Loop], loops: Set[str]) -> bool:
 
 
 def _joined_by_webs(function: Function) -> dict[int, int]:
-    """Index of each access that is in a web -> one access, the same for all of its webs' accesses.
-
-    An access of several dwords joins their webs.
+    """Index of each access that is in a web -> one access, the same for all of its webs'
+    accesses.
     """
     edges = [
         (members[0], member)
@@ -243,11 +230,8 @@ def remedies(
 ) -> Iterator[Metric]:
     """The changes; None where no hot loop spills, nor a kernel without loops.
 
-    Args:
-        subject: the kernel.
-        loops: its loops, with their metrics.
-        accesses: its accesses, with the limits on their width.
-        metrics: its other metrics.
+    `loops`: its loops, with their metrics; `accesses`: its accesses, with the limits on their
+    width.
     """
     regions = [loop.metrics for loop in loops if loop.hot] if loops else [metrics]
     if not any(map(_spills, regions)):
@@ -277,11 +261,7 @@ def _number(metrics: Mapping[str, Metric], name: str) -> int:
 
 
 def _size_is_the_bound(subject: Subject, metrics: Mapping[str, Metric]) -> bool:
-    """Whether a lane has all registers that a workgroup of the stated size leaves it.
-
-    All of its waves are resident at once or none: 512 work-items are two waves a SIMD, and 256
-    VGPRs the most that two of them can have.
-    """
+    """Whether a lane has all registers that a workgroup of the stated size leaves it."""
     machine, size = subject.machine, subject.function.resources.max_workgroup_size
     vgprs = value_of(metrics, "vgpr_allocated")
     if machine is None or size is None or size == _UNKNOWN_BLOCK or not isinstance(vgprs, int):

@@ -1,10 +1,4 @@
-"""The catalogue of figures on the ways of tiles from memory to the dots and back, by TTGIR.
-
-Each figure names the operation at fault and its position in the source. Those of a kernel are
-computed in `staged.py`, `narrow_here` of its loops in `narrow_loops.py`, and `narrow_copies` in
-`transposed_copies.py`. All of them need the algebra of layouts, which is imported only for kernels
-that have TTGIR.
-"""
+"""The catalogue of figures on the ways of tiles from memory to the dots and back, by TTGIR."""
 
 from __future__ import annotations
 

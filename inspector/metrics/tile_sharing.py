@@ -57,10 +57,8 @@ def compute(
 ) -> Iterator[Metric]:
     """The metrics of `SPECS`.
 
-    Args:
-        subject: the kernel.
-        metrics: its other metrics, its occupancy among them, and its bound where it has no loops.
-        main: its main loop, with its bound.
+    `metrics`: its other metrics, its occupancy among them, and its bound where it has no loops;
+    `main`: its main loop, with its bound.
     """
     machine, demand = subject.machine, subject.demand
     grid, places = subject.facts.grid, int_of(metrics, "occupancy.workgroups_per_cu")

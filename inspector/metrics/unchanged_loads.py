@@ -1,9 +1,4 @@
-"""Loads of a loop that bring the same address in every iteration.
-
-A compiler moves such a load out of the loop where it can prove that nothing in the loop changes the
-memory: not beside stores through other pointers. Here the addresses tell which tensors those are
-(`written_tensors`).
-"""
+"""Loads of a loop that bring the same address in every iteration."""
 
 from __future__ import annotations
 

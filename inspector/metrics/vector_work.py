@@ -1,10 +1,4 @@
-"""What the vector unit computes where it takes longer than everything else.
-
-Two kinds of work can often be left out or done once in place of each time: work on positions and
-arguments alone, such as indices that are taken apart by divisions, masks, counts and random
-numbers; and comparisons of loaded values with one constant after the other, which are a search.
-Both are looked for where neither memory nor LDS nor the matrix unit takes nearly as long.
-"""
+"""What the vector unit computes where it takes longer than everything else."""
 
 from __future__ import annotations
 
@@ -84,10 +78,7 @@ def kernel_metrics(
 ) -> Iterator[Metric]:
     """The metrics of `SPECS`.
 
-    Args:
-        subject: the kernel.
-        loops: its loops with their bounds.
-        metrics: its metrics with its bounds.
+    `loops`: its loops with their bounds; `metrics`: its metrics with its bounds.
     """
     live, note = subject.live
     if live is None:

@@ -1,7 +1,4 @@
-"""Waits: their numbers and purposes.
-
-Uses are counted per counter, as the report lists them: one instruction may wait for several.
-"""
+"""Waits: their numbers and purposes."""
 
 from __future__ import annotations
 

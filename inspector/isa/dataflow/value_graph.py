@@ -39,7 +39,6 @@ class Operation(Struct, eq=False):
     """An instruction, or half of a VOPD instruction.
 
     Args:
-        inst: the instruction.
         parts: it or its half, taken apart.
         name: its mnemonic without variants: `v_add_u32` for `v_add_nc_u32`, `v_add_co_u32_e64`,
             `v_fma_f32` for `v_fmac_f32`, `v_cmp_lt_f32` for `v_cmpx_lt_f32`.
@@ -157,11 +156,7 @@ def is_same(one: Operand, other: Operand) -> bool:
 
 
 class ValueGraph:
-    """The operations of one function, block by block.
-
-    Attributes:
-        function: the function.
-    """
+    """The operations of one function, block by block."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -211,10 +206,8 @@ def operations(
 ) -> list[Operation]:
     """The operations of some code of a function, in its order.
 
-    Args:
-        function: the function.
-        code: its instructions that are executed one after the other.
-        made: half of a register -> what wrote it last, before the code and then behind it.
+    `code`: its instructions that are executed one after the other; `made`: half of a register ->
+    what wrote it last, before the code and then behind it.
     """
     offset = function.resources.accum_offset or _NO_AGPRS
     made = {} if made is None else made
