@@ -8,9 +8,10 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 from ..isa.mnemonics import returns_value
-from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from ..model import Instruction, Metric, Scalar, TtgirModule, TtgirOp
 from ..ttgir.queries import ATOMIC_RMW, LOADS, address_operands
 from .counted_bins import counting
+from .entries import of_kernels
 from .subject import LineName, Subject, own_instructions
 
 if TYPE_CHECKING:
@@ -18,25 +19,20 @@ if TYPE_CHECKING:
 
 SUMS: Final = "atomics.sums"
 
-SPECS = (
-    MetricSpec(
-        SUMS,
-        "mapping",
-        "derived",
-        "kernel",
-        "Atomics that add to global memory (or take the largest, or smallest) and whose result "
-        "nothing uses (operations of the TTGIR, without one instructions): "
-        "`placed`: those whose addresses follow from arguments and the numbers of workgroup and "
-        "lane, the first `placed_at` which line; `workgroups` that add to the same places, along "
-        "axes of the grid whose numbers the addresses of such a one leave out (None where the grid "
-        "is unknown); those whose addresses rest on values from memory, the first `loaded_at`; "
-        "`binned` of them add where a loaded value's bits or "
-        "magnitude say, as in a histogram, the first `binned_at` (None in Triton's code); "
-        "`instructions` that all are in the code; `beside`: "
+SPECS = of_kernels(
+    {
+        SUMS: "Atomics that add to global memory (or take the largest, or smallest) and whose "
+        "result nothing uses (operations of the TTGIR, without one instructions): `placed`: those "
+        "whose addresses follow from arguments and the numbers of workgroup and lane, the first "
+        "`placed_at` which line; `workgroups` that add to the same places, along axes of the grid "
+        "whose numbers the addresses of such a one leave out (None where the grid is unknown); "
+        "those whose addresses rest on values from memory, the first `loaded_at`; `binned` of "
+        "them add where a loaded value's bits or magnitude say, as in a histogram, the first "
+        "`binned_at` (None in Triton's code); `instructions` that all are in the code; `beside`: "
         "instructions of the longest loop without an atomic, in an iteration (0 where there is "
         "none). Sums of whole numbers at one address of Triton's code, or at any of others', are "
         "not `placed`: they count something",
-    ),
+    }
 )
 
 _ADDING: Final = frozenset(("fadd", "add", "max", "min", "umax", "umin", "fmax", "fmin"))

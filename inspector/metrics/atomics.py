@@ -12,24 +12,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from ..model import Instruction, Metric, Scalar, TtgirModule, TtgirOp
 from ..ttgir.queries import ATOMIC_EXCHANGES, ATOMIC_RMW
+from .entries import of_kernels
 from .subject import LineName, Subject
 
 _ATOMICS: Final = "atomics"
 
-SPECS = (
-    MetricSpec(
-        _ATOMICS,
-        "mapping",
-        "derived",
-        "kernel",
-        "Atomics of the TTGIR that change memory by an operation (atomic_rmw), `of` them: "
-        "`ordered` by Triton's default (acq_rel), though no tensor is written before an atomic and "
-        "read behind one, and they are no signal, the first `at` which line; none in "
+SPECS = of_kernels(
+    {
+        _ATOMICS: "Atomics of the TTGIR that change memory by an operation (atomic_rmw), `of` "
+        "them: `ordered` by Triton's default (acq_rel), though no tensor is written before an "
+        "atomic and read behind one, and they are no signal, the first `at` which line; none in "
         "kernels that exchange values; `cache`: instructions of the code that write back or "
         "invalidate caches, without the invalidations that follow barriers",
-    ),
+    }
 )
 
 _SUMS: Final = frozenset(("fadd", "add", "max", "min", "umax", "umin", "fmax", "fmin"))

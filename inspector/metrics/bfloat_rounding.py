@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..isa.dataflow.value_graph import Operation, graph_of
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
+from ..model import Instruction, Metric, Scalar, TtgirOp
+from .entries import of_both, of_kernels
 from .loop_shape import position_of
 from .mix import vector_instructions
 from .named_positions import positions_of
@@ -39,27 +40,21 @@ if TYPE_CHECKING:
 _ROUNDED: Final = "bfloat16.rounded"
 _CONVERSIONS: Final = "bfloat16.conversions"
 
-SPECS: Final = (
-    MetricSpec(
-        _ROUNDED,
-        "mapping",
-        "estimated",
-        "kernel",
-        "Values rounded to bfloat16 that nothing but arithmetic uses, which widens them to float32 "
-        "again, in the hot loop of which they take the largest share (in kernels without hot "
-        "loops: in all): `elements` that a lane rounds, vector `instructions` that this takes of "
-        "the `valu` there, `at` the line of the operation that rounds most",
-    ),
+SPECS: Final = of_kernels(
+    {
+        _ROUNDED: "Values rounded to bfloat16 that nothing but arithmetic uses, which widens them "
+        "to float32 again, in the hot loop of which they take the largest share (in kernels "
+        "without hot loops: in all): `elements` that a lane rounds, vector `instructions` that "
+        "this takes of the `valu` there, `at` the line of the operation that rounds most",
+    },
+    "estimated",
 )
-CONVERSION_SPECS: Final = (
-    MetricSpec(
-        _CONVERSIONS,
-        "conversions",
-        "derived",
-        "both",
-        "Conversions of float32 to bfloat16 that are written out in integer instructions, five for "
-        "each: bit 16 (v_bfe_u32, v_and_b32_sdwa), v_add3_u32, and what NaNs take",
-    ),
+CONVERSION_SPECS: Final = of_both(
+    {
+        _CONVERSIONS: "conversions | Conversions of float32 to bfloat16 that are written out in "
+        "integer instructions, five for each: bit 16 (v_bfe_u32, v_and_b32_sdwa), v_add3_u32, and "
+        "what NaNs take",
+    }
 )
 
 _ADDS: Final = ("v_add3_u32",)

@@ -37,11 +37,11 @@ from ..model import (
     Loop,
     Machine,
     Metric,
-    MetricSpec,
     Origin,
     Scalar,
 )
 from . import lds_operands
+from .entries import of_both, of_loops
 from .residency import BY_WAVE, Residency, residency, shared_cycles
 from .subject import Subject
 from .unit_bounds import Bound, latency, lines, rounded, wave_bounds
@@ -68,71 +68,42 @@ UNITS: Mapping[str, str] = {
 """The units in order; the first of equals is the bound."""
 
 SPECS = (
-    MetricSpec(
-        UNIT,
-        "",
-        "derived",
-        "loop",
-        "What bounds a hot loop: the unit that takes most cycles while all resident waves do one "
-        "iteration each",
+    *of_loops(
+        {
+            UNIT: "| What bounds a hot loop: the unit that takes most cycles while all resident "
+            "waves do one iteration each",
+            COVERED: "% | Share of the loop's own instructions that every iteration executes, for "
+            "which the bounds are",
+            CYCLES: "cycles | What that unit takes: no iteration is faster",
+            WAVES: "waves/SIMD | Waves on the fullest SIMD, for which the bounds are",
+            WAVE: "Cycles of each unit for one iteration of one wave that has the CU for itself",
+        }
+        | {
+            f"bound.{unit}": "cycles | Cycles at least for one iteration of all resident waves: "
+            + words
+            for unit, words in UNITS.items()
+        }
     ),
-    MetricSpec(
-        COVERED,
-        "%",
-        "derived",
-        "loop",
-        "Share of the loop's own instructions that every iteration executes, for which the bounds "
-        "are",
-    ),
-    MetricSpec(CYCLES, "cycles", "derived", "loop", "What that unit takes: no iteration is faster"),
-    MetricSpec(
-        WAVES,
-        "waves/SIMD",
-        "derived",
-        "loop",
-        "Waves on the fullest SIMD, for which the bounds are",
-    ),
-    MetricSpec(
-        WAVE,
-        "mapping",
-        "derived",
-        "loop",
-        "Cycles of each unit for one iteration of one wave that has the CU for itself",
-    ),
-    *(
-        MetricSpec(
-            f"bound.{unit}",
-            "cycles",
-            "derived",
-            "loop",
-            f"Cycles at least for one iteration of all resident waves: {words}",
-        )
-        for unit, words in UNITS.items()
-    ),
-    MetricSpec(
-        LONGEST,
-        "mapping",
+    *of_both(
+        {
+            LONGEST: "The bounds of the longest way through an iteration of a hot loop, or "
+            "through a kernel without loops: where lanes pass every check (what only an empty "
+            "EXEC skips is executed, both sides of an if whose lanes differ are), and of a scalar "
+            "branch's ways that with most instructions is taken. `cycles` of each unit for all "
+            "resident waves, the slowest `unit` and its `cycles`; `covered`: % of the loop's own "
+            "instructions on that way; `optional`: % of the way's that a scalar branch leaves out "
+            "on others. `latency` is that of every iteration",
+        },
         "estimated",
-        "both",
-        "The bounds of the longest way through an iteration of a hot loop, or through a kernel "
-        "without loops: where lanes pass every check (what only an empty EXEC skips is executed, "
-        "both sides of an if whose lanes differ are), and of a scalar branch's ways that with most "
-        "instructions is taken. `cycles` of each unit for all resident waves, the slowest `unit` "
-        "and its `cycles`; `covered`: % of the loop's own instructions on that way; `optional`: % "
-        "of the way's that a scalar branch leaves out on others. `latency` is that of every "
-        "iteration",
-        keys=frozenset({"unit", "cycles"}),
+        keys={LONGEST: frozenset({"unit", "cycles"})},
     ),
-    MetricSpec(
-        L2,
-        "cycles",
+    *of_loops(
+        {
+            L2: "cycles | Cycles for the same lines if all came from L2, with every CU at work: "
+            "no bound where they are found nearer",
+            MEMORY: "cycles | The same if they all came from the device's memory",
+        },
         "estimated",
-        "loop",
-        "Cycles for the same lines if all came from L2, with every CU at work: no bound where they "
-        "are found nearer",
-    ),
-    MetricSpec(
-        MEMORY, "cycles", "estimated", "loop", "The same if they all came from the device's memory"
     ),
 )
 

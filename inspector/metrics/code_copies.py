@@ -12,22 +12,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ..model import Instruction, Metric, MetricSpec, Scalar, SourceLoc
+from ..model import Instruction, Metric, Scalar, SourceLoc
+from .entries import of_both
 from .loop_shape import position_of
 from .subject import MATRIX_CLASSES, MEMORY_CLASSES, Place, Subject, Tally, source_line
 
 COPIES: Final = "code.copies"
 
-SPECS = (
-    MetricSpec(
-        COPIES,
-        "mapping",
-        "derived",
-        "both",
-        "The statement that stands most often in the code: how many `copies`, `at` which line, and "
-        "what unrolls it (`by`: tl.static_range, #pragma unroll). In Triton loads alone are "
-        "counted. None where no statement stands there twice",
-    ),
+SPECS = of_both(
+    {
+        COPIES: "The statement that stands most often in the code: how many `copies`, `at` which "
+        "line, and what unrolls it (`by`: tl.static_range, #pragma unroll). In Triton loads alone "
+        "are counted. None where no statement stands there twice",
+    }
 )
 
 _COUNTED: Final = frozenset((*MATRIX_CLASSES, *MEMORY_CLASSES)) - {"scratch_load", "scratch_store"}

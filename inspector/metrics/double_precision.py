@@ -16,23 +16,20 @@ from typing import Final
 from ..base.recent_results import kept_for_recent
 from ..isa.dataflow.value_graph import Operation, graph_of
 from ..isa.mnemonics import access_bits
-from ..model import Function, Metric, MetricSpec, Scalar
+from ..model import Function, Metric, Scalar
+from .entries import of_both
 from .mix import VALU_CLASSES
 from .subject import Subject, Tally, line_of_most
 
 _DOUBLES: Final = "float64"
 
-SPECS = (
-    MetricSpec(
-        _DOUBLES,
-        "mapping",
-        "derived",
-        "both",
-        "Vector instructions on float64: `arithmetic`, conversions to it from float32 (`widened`) "
-        "and from it to float32 (`narrowed`), all of these (`instructions`), those of them whose "
-        "operand was loaded or whose result is stored as float64 (`of_memory`; doubles among the "
-        "kernel's arguments do not count), and `at` the line that has most of them",
-    ),
+SPECS = of_both(
+    {
+        _DOUBLES: "Vector instructions on float64: `arithmetic`, conversions to it from float32 "
+        "(`widened`) and from it to float32 (`narrowed`), all of these (`instructions`), those of "
+        "them whose operand was loaded or whose result is stored as float64 (`of_memory`; doubles "
+        "among the kernel's arguments do not count), and `at` the line that has most of them",
+    }
 )
 
 _ARITHMETIC: Final = re.compile(r"v_(?!cvt_)\w*_f64(?:_|$)")

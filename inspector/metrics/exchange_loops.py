@@ -18,23 +18,20 @@ from msgspec import Struct
 
 from ..isa.dataflow.operands import operand_texts
 from ..isa.waitflow.registers import named
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Metric, Scalar
+from .entries import of_kernels
 from .subject import LineName, Subject, own_instructions
 
 _LOOPS: Final = "atomics.exchange_loops"
 
-SPECS = (
-    MetricSpec(
-        _LOOPS,
-        "mapping",
-        "derived",
-        "kernel",
-        "Loops of a compare-and-swap whose new value is one operation of the old value and of one "
-        "that the loop does not change: how many (`loops`); those on global memory whose "
-        "operation is a sum, maximum or minimum of floats that the target has no instruction for, "
-        "though others have (`emulated`; without those that one lane of a wave does), and "
-        "`emulated_at` which line the first is",
-    ),
+SPECS = of_kernels(
+    {
+        _LOOPS: "Loops of a compare-and-swap whose new value is one operation of the old value "
+        "and of one that the loop does not change: how many (`loops`); those on global memory "
+        "whose operation is a sum, maximum or minimum of floats that the target has no "
+        "instruction for, though others have (`emulated`; without those that one lane of a wave "
+        "does), and `emulated_at` which line the first is",
+    }
 )
 
 _SWAP: Final = re.compile(

@@ -13,21 +13,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..isa.dataflow.value_graph import Operation, graph_of
-from ..model import Metric, MetricSpec, Scalar, TtgirOp
+from ..model import Metric, Scalar, TtgirOp
+from .entries import of_both
 from .loop_shape import position_of
 from .subject import Place, Subject, Tally, op_line
 
 _EXPONENTIALS = "exponentials"
 
-SPECS = (
-    MetricSpec(
-        _EXPONENTIALS,
-        "mapping",
-        "derived",
-        "both",
-        "v_exp instructions at the positions of the source's tl.exp (`count`), vector "
-        "`instructions` there beside them, and `at` which line most of them are",
-    ),
+SPECS = of_both(
+    {
+        _EXPONENTIALS: "v_exp instructions at the positions of the source's tl.exp (`count`), "
+        "vector `instructions` there beside them, and `at` which line most of them are",
+    }
 )
 
 _OPERATION: Final = "math.exp"

@@ -27,31 +27,28 @@ from ..model import (
     LoopReport,
     Machine,
     Metric,
-    MetricSpec,
     Scalar,
     value_of,
 )
 from .bounds import LONGEST, MEMORY
 from .demand import wave_size
+from .entries import of_loops
 from .residency import residency
 from .subject import MATRIX_CLASSES, LineName, Subject, wait_counts
 from .written_tensors import WRITES, unwritten
 
 EXPOSED = "latency.exposed"
 
-SPECS = (
-    MetricSpec(
-        EXPOSED,
-        "mapping",
-        "estimated",
-        "loop",
-        "What one wave stands still for loads from memory in an iteration of a hot loop, if each "
-        "takes the `latency` assumed: `cycles`, `at` which line the load that "
-        "most of it is for; `work`: cycles for which all `waves` of the SIMD together have work in "
-        "an iteration each, or the device's memory has; `stored`: whether the loop writes to a "
+SPECS = of_loops(
+    {
+        EXPOSED: "What one wave stands still for loads from memory in an iteration of a hot loop, "
+        "if each takes the `latency` assumed: `cycles`, `at` which line the load that most of it "
+        "is for; `work`: cycles for which all `waves` of the SIMD together have work in an "
+        "iteration each, or the device's memory has; `stored`: whether the loop writes to a "
         "tensor that it waits for loads of; in Triton's code the `stages` that would load them "
         "ahead, or the bits of a lane where all of them are too `narrow` for that",
-    ),
+    },
+    "estimated",
 )
 
 LATENCY: Final = 500

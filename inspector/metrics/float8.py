@@ -14,27 +14,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ..model import Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from ..model import Metric, Scalar, TtgirModule, TtgirOp
+from .entries import of_kernels
 from .loop_shape import position_of
 from .mix import VALU_CLASSES
 from .subject import Place, Subject, op_line
 
 _WRITTEN_OUT = "convert.written_out"
 
-SPECS = (
-    MetricSpec(
-        _WRITTEN_OUT,
-        "mapping",
-        "derived",
-        "kernel",
-        "Conversions from or to 8-bit floats in place of which stand other instructions than the "
-        "target's for such formats: how many operations of the TTGIR (`conversions`), vector "
-        "`instructions` at their positions, and of the one that has most `at` which line, `source` "
-        "and `result` type; the `formats` that the target has instructions for, in Triton's names, "
-        "where that one has another, and how many conversions would be shorter `by_bfloat16`; both "
-        "none where there are none. Of a format that has instructions, or on a target without any, "
-        "only the latter count",
-    ),
+SPECS = of_kernels(
+    {
+        _WRITTEN_OUT: "Conversions from or to 8-bit floats in place of which stand other "
+        "instructions than the target's for such formats: how many operations of the TTGIR "
+        "(`conversions`), vector `instructions` at their positions, and of the one that has most "
+        "`at` which line, `source` and `result` type; the `formats` that the target has "
+        "instructions for, in Triton's names, where that one has another, and how many "
+        "conversions would be shorter `by_bfloat16`; both none where there are none. Of a format "
+        "that has instructions, or on a target without any, only the latter count",
+    }
 )
 
 _FLOAT8: Final = re.compile(r"f8E\w+")

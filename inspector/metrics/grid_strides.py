@@ -14,23 +14,20 @@ from typing import Final, NamedTuple
 
 from ..isa.dataflow.operands import VCC, Operand
 from ..isa.dataflow.value_graph import Operation, graph_of, registers, rows_of
-from ..model import Function, Loop, Metric, MetricSpec, Scalar
+from ..model import Function, Loop, Metric, Scalar
 from .argument_words import DISPATCH, KERNARG, loaded_word
+from .entries import of_loops
 from .subject import Subject
 
 GRID_STRIDE: Final = "loop.grid_stride"
 
-SPECS: Final = (
-    MetricSpec(
-        GRID_STRIDE,
-        "mapping",
-        "derived",
-        "loop",
-        "Whether it goes on, and ends, by steps of the grid's size (`by_grid`), and of such a "
-        "loop the `cus` of the GPU: launched with a work-item for each element it goes round once; "
-        "`group`: `workgroup` where it goes on by the size of that: it goes round once where the "
-        "workgroup has a work-item for each element. None for Triton's code",
-    ),
+SPECS: Final = of_loops(
+    {
+        GRID_STRIDE: "Whether it goes on, and ends, by steps of the grid's size (`by_grid`), and "
+        "of such a loop the `cus` of the GPU: launched with a work-item for each element it goes "
+        "round once; `group`: `workgroup` where it goes on by the size of that: it goes round "
+        "once where the workgroup has a work-item for each element. None for Triton's code",
+    }
 )
 
 _SUM: Final = ("add", "sub")

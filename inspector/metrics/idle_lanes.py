@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..model import Metric, MetricSpec, Scalar
+from ..model import Metric, Scalar
+from .entries import of_both
 from .lanes import LDS_ACCESSES
 from .subject import LANE_EXCHANGES, LineName, Subject, Tally
 
@@ -14,20 +15,15 @@ if TYPE_CHECKING:
 
 IDLE: Final = "idle_lanes"
 
-SPECS: Final = (
-    MetricSpec(
-        IDLE,
-        "mapping",
-        "derived",
-        "both",
-        "Lanes of a workgroup that take part in accesses of global memory and LDS, by the code's "
-        "masks: the `most` in one of them, `of` how many, `at` which line that one is; how many "
-        "are `loads`, how many `stores` or atomics, how many have `unknown` masks or addresses "
-        "(with one the figures of "
-        "lanes are None); masks that arguments or loaded values decide leave all lanes; "
-        "`conditions` on lanes within the loop or kernel; None for Triton's code, and where the "
-        "workgroup's size is not known",
-    ),
+SPECS: Final = of_both(
+    {
+        IDLE: "Lanes of a workgroup that take part in accesses of global memory and LDS, by the "
+        "code's masks: the `most` in one of them, `of` how many, `at` which line that one is; how "
+        "many are `loads`, how many `stores` or atomics, how many have `unknown` masks or "
+        "addresses (with one the figures of lanes are None); masks that arguments or loaded "
+        "values decide leave all lanes; `conditions` on lanes within the loop or kernel; None for "
+        "Triton's code, and where the workgroup's size is not known",
+    }
 )
 
 _STORES: Final = frozenset(("global_store", "atomic"))

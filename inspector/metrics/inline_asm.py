@@ -10,20 +10,17 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..isa.mnemonics import lookup
-from ..model import Metric, MetricSpec, Scalar, TtgirOp
+from ..model import Metric, Scalar, TtgirOp
+from .entries import of_kernels
 from .subject import NOT_ALL_READ, LineName, Subject
 
 _DROPPED = "inline_asm.dropped"
 
-SPECS = (
-    MetricSpec(
-        _DROPPED,
-        "mapping",
-        "derived",
-        "kernel",
-        "Inline assembly with side effects whose instructions are not in the code: `pieces` of "
-        "`of`, the first one's `text`, `at` which line",
-    ),
+SPECS = of_kernels(
+    {
+        _DROPPED: "Inline assembly with side effects whose instructions are not in the code: "
+        "`pieces` of `of`, the first one's `text`, `at` which line",
+    }
 )
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|;[^\n]*", re.S)

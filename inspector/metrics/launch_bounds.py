@@ -11,23 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ..model import Metric, MetricSpec, Scalar
+from ..model import Metric, Scalar
 from .capacity import capacity
 from .demand import wave_size
+from .entries import of_kernels
 from .subject import Subject
 
 _BOUNDS: Final = "launch_bounds"
 
-SPECS = (
-    MetricSpec(
-        _BOUNDS,
-        "mapping",
-        "derived",
-        "kernel",
-        "The workgroup that HIP code is compiled for where the launch is not known and the code "
-        "allows the largest there is, as without __launch_bounds__: its `work_items`, and the most "
-        "`vgprs` (AGPRs included on unified register files) that it leaves each lane",
-    ),
+SPECS = of_kernels(
+    {
+        _BOUNDS: "The workgroup that HIP code is compiled for where the launch is not known and "
+        "the code allows the largest there is, as without __launch_bounds__: its `work_items`, "
+        "and the most `vgprs` (AGPRs included on unified register files) that it leaves each lane",
+    }
 )
 
 DEFAULT: Final = 1024

@@ -7,31 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ..model import LdsBuffer, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule, TtgirOp
+from ..model import LdsBuffer, Metric, Scalar, SourceLoc, TtgirModule, TtgirOp
+from .entries import of_kernels
 from .subject import Subject, source_line, variable_name
 
 _HOLDERS, _LARGEST = "lds.holders", "lds.largest"
 MOST_NAMED = 3
 _ONE_AHEAD = 2  # num_stages with which one tile is in flight
 
-SPECS = (
-    MetricSpec(
-        _HOLDERS,
-        "name",
-        "derived",
-        "kernel",
-        "The largest buffers among those that hold LDS where most of it is in use: name, shape, "
-        "type, line, bytes",
-    ),
-    MetricSpec(
-        _LARGEST,
-        "mapping",
-        "derived",
-        "kernel",
-        "The largest of them: `name`, `kind` (pipelined, operand, exchange), `copies`, `bytes` of "
-        "all copies without padding, `dtype`, `shape`, `at` which line, `fix`: what makes it "
-        "smaller",
-    ),
+SPECS = of_kernels(
+    {
+        _HOLDERS: "name | The largest buffers among those that hold LDS where most of it is in "
+        "use: name, shape, type, line, bytes",
+        _LARGEST: "The largest of them: `name`, `kind` (pipelined, operand, exchange), `copies`, "
+        "`bytes` of all copies without padding, `dtype`, `shape`, `at` which line, `fix`: what "
+        "makes it smaller",
+    }
 )
 
 

@@ -10,21 +10,19 @@ from msgspec import Struct
 
 from ..isa.vector_halves import halves
 from ..isa.waitflow.registers import named, split_destination
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Metric, Scalar
+from .entries import of_loops
 from .subject import MATRIX_CLASSES, LineName
 
 OPERANDS: Final = "lds_operands"
 
-SPECS: Final = (
-    MetricSpec(
-        OPERANDS,
-        "mapping",
-        "estimated",
-        "loop",
-        "What the products of a hot loop without matrix instructions take from LDS: `dwords` "
-        "of a lane in an iteration, `uses` of them as operands, and `at` which line the first "
-        "read is",
-    ),
+SPECS: Final = of_loops(
+    {
+        OPERANDS: "What the products of a hot loop without matrix instructions take from LDS: "
+        "`dwords` of a lane in an iteration, `uses` of them as operands, and `at` which line the "
+        "first read is",
+    },
+    "estimated",
 )
 
 _FEWEST_READS: Final = 4

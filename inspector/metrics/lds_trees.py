@@ -11,23 +11,20 @@ from typing import Final
 from msgspec import Struct
 
 from ..isa.dataflow.operands import operand_texts
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Metric, Scalar
+from .entries import of_kernels
 from .subject import LineName, Subject, own_instructions
 
 _TREES: Final = "lds_trees"
 
-SPECS = (
-    MetricSpec(
-        _TREES,
-        "mapping",
-        "derived",
-        "kernel",
-        "Reductions and scans in LDS whose steps each combine an element with one at half (or "
-        "twice) the distance of the step before, with a barrier between them: how many `trees`, of "
-        "which `loops` have a number of steps that is not known here; `barriers` in the code of "
-        "all of them, the first `at` which line; None for Triton's code, where the compiler "
-        "chooses",
-    ),
+SPECS = of_kernels(
+    {
+        _TREES: "Reductions and scans in LDS whose steps each combine an element with one at half "
+        "(or twice) the distance of the step before, with a barrier between them: how many "
+        "`trees`, of which `loops` have a number of steps that is not known here; `barriers` in "
+        "the code of all of them, the first `at` which line; None for Triton's code, where the "
+        "compiler chooses",
+    }
 )
 
 _BARRIERS: Final = frozenset(("s_barrier", "s_barrier_wait"))

@@ -14,8 +14,8 @@ from ..isa.graph.cfg import innermost_loops
 from ..model import (
     Instruction,
     Metric,
-    MetricSpec,
 )
+from .entries import of_both, of_loops
 from .subject import (
     NOT_ALL_READ,
     KernelCode,
@@ -33,41 +33,27 @@ _FULLEST, _UNTOUCHED, _DEAD = "live.at", "live.untouched", "live.dead_writes"
 _NOT_FOLLOWED = "its registers were not followed"
 
 SPECS = (
-    MetricSpec(
-        VGPRS,
-        "registers",
-        "derived",
-        "both",
-        "VGPRs that hold values which are still read, at the instruction where they are most; no "
-        "allocation can take fewer",
+    *of_both(
+        {
+            VGPRS: "registers | VGPRs that hold values which are still read, at the instruction "
+            "where they are most; no allocation can take fewer",
+            AGPRS: "registers | AGPRs likewise, where they are most",
+            SGPRS: "registers | SGPRs likewise, where they are most, VCC included",
+            _FULLEST: "The instruction at which most VGPRs and AGPRs are live: `vgprs`, `agprs`, "
+            "`at` which line (`isa`: of the assembly), `instruction`",
+        },
+        keys={_FULLEST: frozenset({"vgprs", "agprs", "at", "isa"})},
     ),
-    MetricSpec(AGPRS, "registers", "derived", "both", "AGPRs likewise, where they are most"),
-    MetricSpec(
-        SGPRS, "registers", "derived", "both", "SGPRs likewise, where they are most, VCC included"
+    *of_loops(
+        {
+            _UNTOUCHED: "registers | VGPRs and AGPRs that live through the whole loop, nested "
+            "loops included, and are neither read nor written in it",
+        }
     ),
-    MetricSpec(
-        _FULLEST,
-        "mapping",
-        "derived",
-        "both",
-        "The instruction at which most VGPRs and AGPRs are live: `vgprs`, `agprs`, `at` which line "
-        "(`isa`: of the assembly), `instruction`",
-        keys=frozenset({"vgprs", "agprs", "at", "isa"}),
-    ),
-    MetricSpec(
-        _UNTOUCHED,
-        "registers",
-        "derived",
-        "loop",
-        "VGPRs and AGPRs that live through the whole loop, nested loops included, and are neither "
-        "read nor written in it",
-    ),
-    MetricSpec(
-        _DEAD,
-        "instructions",
-        "derived",
-        "both",
-        "Vector instructions whose results nothing reads",
+    *of_both(
+        {
+            _DEAD: "instructions | Vector instructions whose results nothing reads",
+        }
     ),
 )
 

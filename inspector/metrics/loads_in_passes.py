@@ -10,8 +10,9 @@ from msgspec import Struct
 from ..isa.graph.cfg import innermost_loops
 from ..isa.graph.longest_way import acyclic
 from ..isa.mnemonics import access_bits
-from ..model import Function, Loop, Metric, MetricSpec, Scalar
+from ..model import Function, Loop, Metric, Scalar
 from .access_spans import Access, GlobalAccesses, united_spans, unknown_reason
+from .entries import of_kernels
 from .load_paths import LOADS, blocks_ahead, load_paths
 from .loop_shape import position_of
 from .source_trips import most_iterations
@@ -23,21 +24,17 @@ if TYPE_CHECKING:
 
 PASSES: Final = "loads.passes"
 
-SPECS: Final = (
-    MetricSpec(
-        PASSES,
-        "mapping",
-        "derived",
-        "kernel",
-        "Loops that load what another loop of the kernel has loaded before, neither "
-        "of them in the other. Of the one that loads most bytes again: `loads` that do, of the "
-        "`of` in the `loop`, the `bytes` that they bring a workgroup in an iteration, of how "
-        "many in all (`loop_bytes`), the first `at` which line, `first_at` which line it was "
-        "loaded before, whether what it loads again in all iterations `fits` a workgroup's "
-        "registers (512 bytes to 128 KiB; in other code than Triton's, whether lanes share a row, "
-        "and no other load of the loop brings one address to all lanes). None where instructions "
-        "have no source positions",
-    ),
+SPECS: Final = of_kernels(
+    {
+        PASSES: "Loops that load what another loop of the kernel has loaded before, neither of "
+        "them in the other. Of the one that loads most bytes again: `loads` that do, of the `of` "
+        "in the `loop`, the `bytes` that they bring a workgroup in an iteration, of how many in "
+        "all (`loop_bytes`), the first `at` which line, `first_at` which line it was loaded "
+        "before, whether what it loads again in all iterations `fits` a workgroup's registers "
+        "(512 bytes to 128 KiB; in other code than Triton's, whether lanes share a row, and no "
+        "other load of the loop brings one address to all lanes). None where instructions have no "
+        "source positions",
+    }
 )
 
 _LEAST_BYTES: Final = 512

@@ -23,22 +23,19 @@ from ..model import (
     Instruction,
     Loop,
     Metric,
-    MetricSpec,
     SourceLoc,
     TtgirModule,
     TtgirOp,
 )
+from .entries import of_loops
 from .leftover_loops import leftovers
 from .subject import MATRIX_CLASSES, MEMORY_CLASSES, Place, Subject
 
-UNROLL_SPECS = (
-    MetricSpec(
-        "unroll",
-        "iterations",
-        "derived",
-        "loop",
-        "Source iterations per ISA iteration: how often the compiler unrolled the loop",
-    ),
+UNROLL_SPECS = of_loops(
+    {
+        "unroll": "iterations | Source iterations per ISA iteration: how often the compiler "
+        "unrolled the loop",
+    }
 )
 
 
@@ -106,34 +103,21 @@ _PARTED = "loop.parted"
 MAIN = "loop.main"
 
 SPECS = (
-    MetricSpec(
-        MAIN,
-        "bool",
-        "derived",
-        "loop",
-        "It is the hot loop that does most per iteration, the first of several",
+    *of_loops(
+        {
+            MAIN: "bool | It is the hot loop that does most per iteration, the first of several",
+            _REMAINDER: "bool | It does the iterations that an unrolled loop of the same source "
+            "lines leaves over, or goes on in smaller steps where another loop has stopped",
+            _PARTED: "bool | It goes round while any lane is active: lanes can leave it at "
+            "different times",
+        }
     ),
-    MetricSpec(
-        _REMAINDER,
-        "bool",
-        "derived",
-        "loop",
-        "It does the iterations that an unrolled loop of the same source lines leaves over, or "
-        "goes on in smaller steps where another loop has stopped",
-    ),
-    MetricSpec(
-        _PARTED,
-        "bool",
-        "derived",
-        "loop",
-        "It goes round while any lane is active: lanes can leave it at different times",
-    ),
-    MetricSpec(
-        _CODE,
-        "bytes",
+    *of_loops(
+        {
+            _CODE: "bytes | Code of the loop, nested loops included; exact where instructions "
+            "have addresses",
+        },
         "estimated",
-        "loop",
-        "Code of the loop, nested loops included; exact where instructions have addresses",
     ),
 )
 

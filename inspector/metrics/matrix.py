@@ -12,40 +12,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..machines import matrix_cycles
-from ..model import Machine, Metric, MetricSpec, Scalar, TtgirModule
+from ..model import Machine, Metric, Scalar, TtgirModule
+from .entries import of_both, of_kernels
 from .subject import MATRIX_CLASSES, LineName, Subject, Tally
 
 if TYPE_CHECKING:
     from ..ttgir.lowered import DotFate
 
 UNIT_SPECS = (
-    MetricSpec(
-        "matrix.instructions",
-        "mapping",
-        "derived",
-        "both",
-        "The matrix instructions by name and number: their element type is what really computes",
+    *of_both(
+        {
+            "matrix.instructions": "The matrix instructions by name and number: their element "
+            "type is what really computes",
+            "cycles.mfma": "cycles | Cycles that the matrix instructions (MFMA, WMMA) occupy the "
+            "SIMD's matrix unit, one wave",
+            "matrix.share": "ratio | Share of matrix instructions (MFMA, WMMA) among all "
+            "instructions",
+        }
     ),
-    MetricSpec(
-        "cycles.mfma",
-        "cycles",
-        "derived",
-        "both",
-        "Cycles that the matrix instructions (MFMA, WMMA) occupy the SIMD's matrix unit, one wave",
-    ),
-    MetricSpec(
-        "matrix.share",
-        "ratio",
-        "derived",
-        "both",
-        "Share of matrix instructions (MFMA, WMMA) among all instructions",
-    ),
-    MetricSpec(
-        "matrix.nonkdim",
-        "elements",
-        "derived",
-        "kernel",
-        "M and N of most of the kernel's matrix instructions: 16 or 32 (4 for the smallest)",
+    *of_kernels(
+        {
+            "matrix.nonkdim": "elements | M and N of most of the kernel's matrix instructions: 16 "
+            "or 32 (4 for the smallest)",
+        }
     ),
 )
 
@@ -85,28 +74,18 @@ def kernel_cycles(subject: Subject) -> Iterator[Metric]:
 
 # --------------------------------------------------------------------------- the source's dots
 
-DOT_SPECS = (
-    MetricSpec(
-        "matrix.upcast",
-        "mapping",
-        "derived",
-        "kernel",
-        "Dots whose operands are multiplied in a wider type than the source has: `dots` of `of`, "
-        "`asked` type and `used` type, by which `instruction`, `at` which line; `scaled`: those of "
-        "them that are scaled dots (microscaling formats)",
-    ),
-    MetricSpec(
-        "matrix.off_unit",
-        "mapping",
-        "derived",
-        "kernel",
-        "Dots that the vector unit computes and not the matrix unit: `dots` of `of`, of which "
-        "`element` type, `supported`: whether this GPU has matrix instructions for it, `at` which "
-        "line. Where it has them for some, only those; dots with M or N of 1 are left out. "
-        "`repeating`: those on RDNA3 whose operands are exponentials that WMMA's layout, which "
-        "holds each element twice, would compute twice, for more than the dot itself costs. "
-        "`bare_loops`: innermost loops without a dot",
-    ),
+DOT_SPECS = of_kernels(
+    {
+        "matrix.upcast": "Dots whose operands are multiplied in a wider type than the source has: "
+        "`dots` of `of`, `asked` type and `used` type, by which `instruction`, `at` which line; "
+        "`scaled`: those of them that are scaled dots (microscaling formats)",
+        "matrix.off_unit": "Dots that the vector unit computes and not the matrix unit: `dots` of "
+        "`of`, of which `element` type, `supported`: whether this GPU has matrix instructions for "
+        "it, `at` which line. Where it has them for some, only those; dots with M or N of 1 are "
+        "left out. `repeating`: those on RDNA3 whose operands are exponentials that WMMA's "
+        "layout, which holds each element twice, would compute twice, for more than the dot "
+        "itself costs. `bare_loops`: innermost loops without a dot",
+    }
 )
 
 TRITON_NAMES: Mapping[str, str] = {

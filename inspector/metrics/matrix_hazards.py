@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..isa.dataflow.code_registers import registers_of
 from ..isa.dataflow.execution_target import target_of
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Metric, Scalar
+from .entries import of_kernels
 from .subject import LineName, Subject
 
 if TYPE_CHECKING:
@@ -18,19 +19,15 @@ if TYPE_CHECKING:
 
 _HAZARDS: Final = "matrix.hazards"
 
-SPECS = (
-    MetricSpec(
-        _HAZARDS,
-        "mapping",
-        "derived",
-        "kernel",
-        "Pairs of instructions that stand closer than a matrix instruction's registers allow, on "
-        "some path: how many `pairs`; of the one that lacks most the `first` and the `second` "
-        "instruction with their lines in the assembly (`first_line`, `second_line`), the wait "
-        "states that are `needed` and those that lie `between`, and the `s_nop` that fills the "
-        "gap, `at` which line of the source the second is. Unknown where the target has no such "
-        "hazards",
-    ),
+SPECS = of_kernels(
+    {
+        _HAZARDS: "Pairs of instructions that stand closer than a matrix instruction's registers "
+        "allow, on some path: how many `pairs`; of the one that lacks most the `first` and the "
+        "`second` instruction with their lines in the assembly (`first_line`, `second_line`), the "
+        "wait states that are `needed` and those that lie `between`, and the `s_nop` that fills "
+        "the gap, `at` which line of the source the second is. Unknown where the target has no "
+        "such hazards",
+    }
 )
 
 

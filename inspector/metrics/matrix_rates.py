@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from ..isa.operations import operations, product_of
 from ..machines import matrix_cycles
-from ..model import Instruction, Machine, Metric, MetricSpec, Scalar
+from ..model import Instruction, Machine, Metric, Scalar
+from .entries import of_both
 from .loop_shape import position_of
 from .matrix import named
 from .subject import LineName, Place, Subject, Tally
@@ -27,20 +28,16 @@ _PRODUCTS_OF_BF16X3: Final = 3
 """Products of bfloat16 that Triton's input_precision="bf16x3" makes of one of float32."""
 _WORTH_IT: Final = 1.5
 """Splitting takes vector instructions: of less than this rate nothing is left."""
-SPECS = (
-    MetricSpec(
-        _RATE,
-        "mapping",
-        "derived",
-        "both",
-        "The operands' type that takes most of the matrix unit's cycles (`element`), its `percent` "
-        "of these cycles, its `rate` in multiply-accumulates a cycle of one SIMD, `at` the line of "
-        "the dot that takes most; of float32 also how often that rate others have: `times` 16-bit "
-        "floats (also of xf32 of values stored in 16 bits), `xf32` float32 rounded to 19 bits, "
-        "where the target multiplies these, `split` three products of bfloat16 in place of one, "
-        "where that is faster; `stored` the 16-bit type of all operands before the source widened "
-        "them",
-    ),
+SPECS = of_both(
+    {
+        _RATE: "The operands' type that takes most of the matrix unit's cycles (`element`), its "
+        "`percent` of these cycles, its `rate` in multiply-accumulates a cycle of one SIMD, `at` "
+        "the line of the dot that takes most; of float32 also how often that rate others have: "
+        "`times` 16-bit floats (also of xf32 of values stored in 16 bits), `xf32` float32 rounded "
+        "to 19 bits, where the target multiplies these, `split` three products of bfloat16 in "
+        "place of one, where that is faster; `stored` the 16-bit type of all operands before the "
+        "source widened them",
+    }
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..isa.graph.cfg import innermost_loops
 from ..isa.mnemonics import access_bits
-from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
+from ..model import Function, Instruction, Loop, Metric, Scalar
 from .access_spans import (
     Access,
     GlobalAccesses,
@@ -17,6 +17,7 @@ from .access_spans import (
     united_spans,
     unknown_reason,
 )
+from .entries import of_kernels
 from .load_paths import LOADS, code_of, load_paths
 from .loop_shape import position_of
 from .loop_steps import access_steps
@@ -28,21 +29,17 @@ if TYPE_CHECKING:
 
 OVERLAP: Final = "loads.overlap"
 
-SPECS: Final = (
-    MetricSpec(
-        OVERLAP,
-        "mapping",
-        "derived",
-        "kernel",
-        "Bytes that different loads of a workgroup bring more than once, in a kernel without "
-        "loops or in an iteration of the hot loop with most of them: `loads` that share "
-        "bytes, the `of` on the path with most loads, the bytes that `lanes` of them (all, or "
-        "the first where the workgroup's size is not known) have `asked` for, those at the same"
-        " address once, and the `distinct` ones among these, in a loop those that the iteration"
-        " before has not loaded; the first `at` which line; `bytes` of all loads of the path. "
+SPECS: Final = of_kernels(
+    {
+        OVERLAP: "Bytes that different loads of a workgroup bring more than once, in a kernel "
+        "without loops or in an iteration of the hot loop with most of them: `loads` that share "
+        "bytes, the `of` on the path with most loads, the bytes that `lanes` of them (all, or the "
+        "first where the workgroup's size is not known) have `asked` for, those at the same "
+        "address once, and the `distinct` ones among these, in a loop those that the iteration "
+        "before has not loaded; the first `at` which line; `bytes` of all loads of the path. "
         "Estimated where the workgroup's shape is not known, which is taken as 4 rows of 8 "
         "work-items then",
-    ),
+    }
 )
 
 _MOST_ACCESSES: Final = 512

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Final
 
-from ..model import Metric, MetricSpec, Scalar
+from ..model import Metric, Scalar
+from .entries import of_kernels
 from .subject import Subject, op_line
 
 if TYPE_CHECKING:
@@ -14,20 +15,15 @@ if TYPE_CHECKING:
 
 _PADDING: Final = "matrix.padding"
 
-SPECS = (
-    MetricSpec(
-        _PADDING,
-        "mapping",
-        "derived",
-        "kernel",
-        "Dots in loops (all, where no loop has one) of which a part multiplies zeros in every "
-        "workgroup, because a mask by a constant or an argument of the launch leaves out the end "
-        "of a dimension: of the one with "
-        "most of it `at` its line, `along` which dimension, its "
-        "`extent` and `used` elements of it, and the two `pieces` that would hold these, `held` in "
-        "all; `zeros`: percent of the multiply-accumulates of all of them that are on padding, "
-        "`percent`: that such pieces would save",
-    ),
+SPECS = of_kernels(
+    {
+        _PADDING: "Dots in loops (all, where no loop has one) of which a part multiplies zeros in "
+        "every workgroup, because a mask by a constant or an argument of the launch leaves out "
+        "the end of a dimension: of the one with most of it `at` its line, `along` which "
+        "dimension, its `extent` and `used` elements of it, and the two `pieces` that would hold "
+        "these, `held` in all; `zeros`: percent of the multiply-accumulates of all of them that "
+        "are on padding, `percent`: that such pieces would save",
+    }
 )
 
 

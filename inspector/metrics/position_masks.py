@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Metric, Scalar
+from .entries import of_loops
 from .loop_shape import position_of
 from .mix import VALU_CLASSES
 from .subject import LineName, Place, Subject
@@ -15,19 +16,15 @@ if TYPE_CHECKING:
 
 _MASKS: Final = "masks.positions"
 
-SPECS: Final = (
-    MetricSpec(
-        _MASKS,
-        "mapping",
-        "derived",
-        "loop",
-        "Selections of floating-point tiles by comparisons of positions in a loop of dots, such as "
-        "the mask of a causal attention or of a sequence's end: how many `tiles`, the comparisons "
-        "and selections among the vector `instructions` that they take, `at` the line of the "
-        "first, `split`: whether another loop multiplies "
-        "tiles of these shapes without a mask; of some programs of the launch `iterations`, and in "
-        "how many of them (`idle`) the mask takes no score, None where that is not known",
-    ),
+SPECS: Final = of_loops(
+    {
+        _MASKS: "Selections of floating-point tiles by comparisons of positions in a loop of "
+        "dots, such as the mask of a causal attention or of a sequence's end: how many `tiles`, "
+        "the comparisons and selections among the vector `instructions` that they take, `at` the "
+        "line of the first, `split`: whether another loop multiplies tiles of these shapes "
+        "without a mask; of some programs of the launch `iterations`, and in how many of them "
+        "(`idle`) the mask takes no score, None where that is not known",
+    }
 )
 
 _STEPS: Final = ("v_cmp", "cndmask")

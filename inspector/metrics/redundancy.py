@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from ..base.errors import KinspectError
 from ..isa.operations import operations
-from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from ..model import Instruction, Metric, Scalar, TtgirModule, TtgirOp
 from .capacity import capacity
+from .entries import of_both
 from .loop_shape import position_of
 from .occupancy import occupancy
 from .subject import (
@@ -29,45 +30,23 @@ if TYPE_CHECKING:
 MATRIX, REPEATED = "matrix.redundancy", "matrix.repeated"
 VECTOR, COPIES = "work.redundancy", "work.repeated"
 
-SPECS = (
-    MetricSpec(
-        MATRIX,
-        "ratio",
-        "derived",
-        "both",
-        "Multiply-accumulates that the workgroup's matrix instructions do over those that its dots "
-        "need; 1: none is done twice",
-    ),
-    MetricSpec(
-        REPEATED,
-        "mapping",
-        "derived",
-        "both",
-        "The dot whose work is repeated most: `times`, `at` which line, `tile` M×N×K, `along` "
-        "which dimension, where `waves` side by side span `each` elements each over a tile of "
-        "`needed`; `instruction`: what one matrix instruction spans there, `narrower`: what one "
-        "of half of it does, where the target has that; `fit_waves`: the most "
-        "waves that would have work of their own; `try_waves`: the same, or as many more as it "
-        "takes for the tiles that loops load to fit into a lane's registers; none where the kernel "
-        "spills already, or SIMDs would stand empty",
-    ),
-    MetricSpec(
-        VECTOR,
-        "ratio",
-        "derived",
-        "both",
-        "Elements that lanes hold of the tensors that are loaded, stored and computed with outside "
-        "of dots, over the elements that there are; 1: none is held twice. In a kernel without "
-        "tensors its scalars count, each held by all lanes",
-    ),
-    MetricSpec(
-        COPIES,
-        "mapping",
-        "derived",
-        "both",
-        "The tensor of which most copies are held: `elements`, `waves` that "
-        "hold the same one, of how many `of_waves`, `at` which line, by which `op`",
-    ),
+SPECS = of_both(
+    {
+        MATRIX: "ratio | Multiply-accumulates that the workgroup's matrix instructions do over "
+        "those that its dots need; 1: none is done twice",
+        REPEATED: "The dot whose work is repeated most: `times`, `at` which line, `tile` M×N×K, "
+        "`along` which dimension, where `waves` side by side span `each` elements each over a "
+        "tile of `needed`; `instruction`: what one matrix instruction spans there, `narrower`: "
+        "what one of half of it does, where the target has that; `fit_waves`: the most waves that "
+        "would have work of their own; `try_waves`: the same, or as many more as it takes for the "
+        "tiles that loops load to fit into a lane's registers; none where the kernel spills "
+        "already, or SIMDs would stand empty",
+        VECTOR: "ratio | Elements that lanes hold of the tensors that are loaded, stored and "
+        "computed with outside of dots, over the elements that there are; 1: none is held twice. "
+        "In a kernel without tensors its scalars count, each held by all lanes",
+        COPIES: "The tensor of which most copies are held: `elements`, `waves` that hold the same "
+        "one, of how many `of_waves`, `at` which line, by which `op`",
+    }
 )
 
 _ATOMICS = frozenset(("tt.atomic_rmw", "tt.atomic_cas"))

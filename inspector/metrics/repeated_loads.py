@@ -8,23 +8,21 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..model import Metric, MetricSpec, Scalar, TtgirModule, TtgirOp, TtgirType
+from ..model import Metric, Scalar, TtgirModule, TtgirOp, TtgirType
+from .entries import of_kernels
 from .subject import Subject, op_line, variable_name
 
 _ALIKE: Final = "loads.alike"
 
-SPECS = (
-    MetricSpec(
-        _ALIKE,
-        "mapping",
-        "derived",
-        "kernel",
-        "Loads of tiles whose elements along a dimension have the same address, in loops or of "
-        "packed numbers: how many `loads`; of the one with most copies its `elements`, the "
-        "`distinct` addresses, the tile's `shape`, `name` of the value, `at` which line, `staged`: "
-        "bytes that its tile takes in LDS, None where it does not pass through it; `packed`: how "
-        "many neighbours take their bits from one address by shifts, None where none do",
-    ),
+SPECS = of_kernels(
+    {
+        _ALIKE: "Loads of tiles whose elements along a dimension have the same address, in loops "
+        "or of packed numbers: how many `loads`; of the one with most copies its `elements`, the "
+        "`distinct` addresses, the tile's `shape`, `name` of the value, `at` which line, "
+        "`staged`: bytes that its tile takes in LDS, None where it does not pass through it; "
+        "`packed`: how many neighbours take their bits from one address by shifts, None where "
+        "none do",
+    }
 )
 
 _RIGHT_SHIFTS: Final = frozenset(("arith.shrsi", "arith.shrui"))

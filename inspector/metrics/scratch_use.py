@@ -15,7 +15,8 @@ from enum import Enum
 
 from ..isa.dataflow.operands import operand_texts
 from ..isa.mnemonics import BYTE_OFFSET, access_bits
-from ..model import Function, Instruction, Metric, MetricSpec
+from ..model import Function, Instruction, Metric
+from .entries import of_both
 from .subject import Subject
 
 _UNIT = "instructions"
@@ -29,33 +30,17 @@ _PRIVATE: Mapping[str, str] = {
 }
 _INDEXED = "private_arrays.indexed"
 
-SPECS = (
-    MetricSpec(
-        "spills.reloads",
-        _UNIT,
-        "derived",
-        "both",
-        "Loads of scratch that are not known to be of a private array: reloads of spilled "
-        "registers, where nothing says otherwise",
-    ),
-    MetricSpec("spills.stores", _UNIT, "derived", "both", "Stores to scratch, counted likewise"),
-    MetricSpec(
-        "private_arrays.loads",
-        _UNIT,
-        "derived",
-        "both",
-        "Loads of scratch that are no spill: of arrays that each work-item has for itself",
-    ),
-    MetricSpec(
-        "private_arrays.stores", _UNIT, "derived", "both", "Stores to scratch, counted likewise"
-    ),
-    MetricSpec(
-        _INDEXED,
-        _UNIT,
-        "derived",
-        "both",
-        "Those of both whose address is in a register: the index is known only at run time",
-    ),
+SPECS = of_both(
+    {
+        "spills.reloads": "instructions | Loads of scratch that are not known to be of a private "
+        "array: reloads of spilled registers, where nothing says otherwise",
+        "spills.stores": "instructions | Stores to scratch, counted likewise",
+        "private_arrays.loads": "instructions | Loads of scratch that are no spill: of arrays "
+        "that each work-item has for itself",
+        "private_arrays.stores": "instructions | Stores to scratch, counted likewise",
+        _INDEXED: "instructions | Those of both whose address is in a register: the index is "
+        "known only at run time",
+    }
 )
 
 _CLASSES = ("scratch_load", "scratch_store")

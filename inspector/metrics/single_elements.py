@@ -6,23 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ..isa.mnemonics import access_bits
-from ..model import Function, Instruction, LaneUse, Metric, MetricSpec, Scalar
+from ..model import Function, Instruction, LaneUse, Metric, Scalar
+from .entries import of_kernels
 from .subject import LANE_EXCHANGES, LineName, Subject
 
 ELEMENTS: Final = "single_elements"
 
-SPECS = (
-    MetricSpec(
-        ELEMENTS,
-        "mapping",
-        "derived",
-        "kernel",
-        "Accesses of global memory in HIP code without loops, LDS and atomics whose lanes lie side "
-        "by side, all of them of 64 bits at most and in one block: `loads`, `stores`, the `bytes` "
-        "that a lane loads, `at` the line of the first load; none where an access is wider, lies "
-        "elsewhere or where its lanes' addresses or the workgroup's shape are not known, and where "
-        "no address rests on the workgroup's number, so that one workgroup does it all",
-    ),
+SPECS = of_kernels(
+    {
+        ELEMENTS: "Accesses of global memory in HIP code without loops, LDS and atomics whose "
+        "lanes lie side by side, all of them of 64 bits at most and in one block: `loads`, "
+        "`stores`, the `bytes` that a lane loads, `at` the line of the first load; none where an "
+        "access is wider, lies elsewhere or where its lanes' addresses or the workgroup's shape "
+        "are not known, and where no address rests on the workgroup's number, so that one "
+        "workgroup does it all",
+    }
 )
 
 _ACCESSES: Final = frozenset(("global_load", "global_store"))

@@ -16,7 +16,6 @@ from ..model import (
     Loop,
     LoopReport,
     Metric,
-    MetricSpec,
     ParkedValue,
     Scalar,
     SourceLoc,
@@ -26,6 +25,7 @@ from ..model import (
 )
 from .capacity import capacity
 from .code_copies import COPIES, STATIC_RANGE
+from .entries import of_kernels
 from .options import option
 from .scratch_use import Use, address_of, scratch_accesses
 from .spill_webs import components, webs
@@ -33,11 +33,11 @@ from .subject import Subject
 from .tile_parts import smaller_tile
 
 _SLOTS, _HOT = "spills.slots", "spills.hot_slots"
-SLOT_SPECS = (
-    MetricSpec(_SLOTS, "slots", "derived", "kernel", "Places in scratch memory that hold spills"),
-    MetricSpec(
-        _HOT, "slots", "derived", "kernel", "Those that are stored or reloaded in a hot loop"
-    ),
+SLOT_SPECS = of_kernels(
+    {
+        _SLOTS: "slots | Places in scratch memory that hold spills",
+        _HOT: "slots | Those that are stored or reloaded in a hot loop",
+    }
 )
 
 
@@ -192,15 +192,12 @@ def _owners(function: Function, indices: Sequence[int]) -> dict[int, Loop]:
 
 REMEDIES = "spills.remedies"
 
-REMEDY_SPECS = (
-    MetricSpec(
-        REMEDIES,
-        "mapping",
-        "derived",
-        "kernel",
-        "Changes by which kernels like this one came to spill less in their hot loops, or anywhere "
-        "where they have no loop: how many `changes`, and the two that helped most often (`said`)",
-    ),
+REMEDY_SPECS = of_kernels(
+    {
+        REMEDIES: "Changes by which kernels like this one came to spill less in their hot loops, "
+        "or anywhere where they have no loop: how many `changes`, and the two that helped most "
+        "often (`said`)",
+    }
 )
 
 _SAID = 2  # changes that are named: `kinspect try` compiles the rest

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ..model import Metric, MetricSpec, Scalar
+from ..model import Metric, Scalar
+from .entries import of_kernels
 from .loop_shape import position_of
 from .matrix import named, supports
 from .mix import VALU_CLASSES
@@ -13,17 +14,13 @@ from .subject import Subject, op_line
 
 _SUMMED: Final = "matrix.summed"
 
-SPECS = (
-    MetricSpec(
-        _SUMMED,
-        "mapping",
-        "derived",
-        "kernel",
-        "Matrix products written as a multiplication of broadcast tensors and a sum: `products`; "
-        "of the largest its extents `m`, `n` and `k`, the factors' `element` type, `supported`: "
-        "whether this GPU has matrix instructions for it, the vector `instructions` that the "
-        "multiplication and the sum take, and `at` its line",
-    ),
+SPECS = of_kernels(
+    {
+        _SUMMED: "Matrix products written as a multiplication of broadcast tensors and a sum: "
+        "`products`; of the largest its extents `m`, `n` and `k`, the factors' `element` type, "
+        "`supported`: whether this GPU has matrix instructions for it, the vector `instructions` "
+        "that the multiplication and the sum take, and `at` its line",
+    }
 )
 
 

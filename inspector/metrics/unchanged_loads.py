@@ -6,24 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ..isa.dataflow.value_graph import graph_of, rows_of
-from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
+from ..model import Instruction, Loop, Metric, Scalar
+from .entries import of_loops
 from .load_paths import code_of
 from .subject import LineName, Subject
 from .written_tensors import WRITES, is_coherent, unwritten
 
 UNCHANGED: Final = "loads.unchanged"
 
-SPECS: Final = (
-    MetricSpec(
-        UNCHANGED,
-        "mapping",
-        "derived",
-        "loop",
-        "Vector loads of global memory in the loop's own code whose address no instruction of the "
-        "loop changes, from tensors that the loop does not store to (nor the kernel, where the "
-        "loop has barriers or atomics): how many `loads`, the first `at` which line; volatile "
-        "loads are left out; None where a store's address is not known",
-    ),
+SPECS: Final = of_loops(
+    {
+        UNCHANGED: "Vector loads of global memory in the loop's own code whose address no "
+        "instruction of the loop changes, from tensors that the loop does not store to (nor the "
+        "kernel, where the loop has barriers or atomics): how many `loads`, the first `at` which "
+        "line; volatile loads are left out; None where a store's address is not known",
+    }
 )
 
 _EXCHANGES: Final = frozenset(("atomic", "barrier"))

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ..model import Metric, MetricSpec, Scalar
+from ..model import Metric, Scalar
+from .entries import of_kernels
 from .matrix import named
 from .subject import Subject, op_line
 
 _UNPACKED: Final = "operands.unpacked"
 
-SPECS = (
-    MetricSpec(
-        _UNPACKED,
-        "mapping",
-        "derived",
-        "kernel",
-        "Dots in loops of which an operand is converted from loaded integers: how many `dots`; of "
-        "the first the `element` type that the integers become, the type that the `operand` has in "
-        "the dot, the `bits` of an integer in memory, whether the numbers are multiplied before "
-        "the dot (`scaled`), and `at` which line they are converted",
-    ),
+SPECS = of_kernels(
+    {
+        _UNPACKED: "Dots in loops of which an operand is converted from loaded integers: how many "
+        "`dots`; of the first the `element` type that the integers become, the type that the "
+        "`operand` has in the dot, the `bits` of an integer in memory, whether the numbers are "
+        "multiplied before the dot (`scaled`), and `at` which line they are converted",
+    }
 )
 
 

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ..model import Metric, MetricSpec
+from ..model import Metric
+from .entries import of_both
 from .subject import NOT_ALL_READ, Subject, Tally
 
-COUNT_SPECS = (
-    MetricSpec(
-        "count.full_wait",
-        "instructions",
-        "derived",
-        "both",
-        "Waits that let a counter fall to 0: everything outstanding in it must arrive",
-    ),
-    MetricSpec(
-        "waits.*", "instructions", "derived", "both", "Waits that constrain the given counter"
-    ),
-    MetricSpec(
-        "full_waits.*", "instructions", "derived", "both", "Waits that drain the given counter to 0"
-    ),
+COUNT_SPECS = of_both(
+    {
+        "count.full_wait": "instructions | Waits that let a counter fall to 0: everything "
+        "outstanding in it must arrive",
+        "waits.*": "instructions | Waits that constrain the given counter",
+        "full_waits.*": "instructions | Waits that drain the given counter to 0",
+    }
 )
 
 
@@ -54,25 +48,14 @@ _VERDICTS = {
 }
 _TIGHT, _LEAST = "wait_use.tight", "wait_use.slack.min"
 
-USE_SPECS = (
-    *(
-        MetricSpec(f"wait_use.{name}", "waits", "derived", "both", about)
-        for name, about in _VERDICTS.items()
-    ),
-    MetricSpec(
-        _TIGHT,
-        "waits",
-        "derived",
-        "both",
-        f"Needed waits less than {TIGHT} instructions after the youngest access they wait for",
-    ),
-    MetricSpec(
-        _LEAST,
-        "instructions",
-        "derived",
-        "both",
-        "Fewest instructions between a needed wait and the youngest access it waits for",
-    ),
+USE_SPECS = of_both(
+    {f"wait_use.{name}": f"waits | {about}" for name, about in _VERDICTS.items()}
+    | {
+        _TIGHT: f"waits | Needed waits less than {TIGHT} instructions after the youngest access "
+        "they wait for",
+        _LEAST: "instructions | Fewest instructions between a needed wait and the youngest access "
+        "it waits for",
+    }
 )
 
 

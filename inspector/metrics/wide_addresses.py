@@ -15,24 +15,21 @@ from typing import Final
 
 from ..isa.dataflow.operands import operand_texts
 from ..isa.waitflow.registers import FIRST_AGPR, FIRST_SGPR, FIRST_TTMP, named, split_destination
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Metric, Scalar
+from .entries import of_both
 from .subject import LineName, Subject, Tally
 
 _ADDRESSES: Final = "wide_addresses"
 
-SPECS = (
-    MetricSpec(
-        _ADDRESSES,
-        "mapping",
-        "derived",
-        "both",
-        "Accesses of global memory whose address is a pair of VGPRs that 64-bit arithmetic of the "
-        "same loop makes of a base in SGPRs: how many `accesses` of the `of`, vector "
-        "`instructions` of that arithmetic, those beyond one for each access (`saved`), those "
-        "beyond two where the offset comes from another block (`least`: there LLVM adds the base "
-        "beside the access whatever the offset's width), `at` the line of the first; None for "
-        "Triton's code, whose buffer operations `buffer.plain` counts",
-    ),
+SPECS = of_both(
+    {
+        _ADDRESSES: "Accesses of global memory whose address is a pair of VGPRs that 64-bit "
+        "arithmetic of the same loop makes of a base in SGPRs: how many `accesses` of the `of`, "
+        "vector `instructions` of that arithmetic, those beyond one for each access (`saved`), "
+        "those beyond two where the offset comes from another block (`least`: there LLVM adds the "
+        "base beside the access whatever the offset's width), `at` the line of the first; None "
+        "for Triton's code, whose buffer operations `buffer.plain` counts",
+    }
 )
 
 _WIDE: Final = re.compile(

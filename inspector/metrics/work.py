@@ -8,35 +8,29 @@ from fractions import Fraction
 from math import prod
 
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, Metric, MetricSpec, TtgirModule, TtgirOp
+from ..model import Instruction, Metric, TtgirModule, TtgirOp
+from .entries import of_both, of_loops
 from .loop_shape import position_of, unroll_factor
 from .subject import MATRIX_CLASSES, Place, Subject
 
 MACS, LOADED, ITERATIONS = "work.macs", "work.loaded", "work.iterations"
 
 SPECS = (
-    MetricSpec(
-        MACS,
-        "multiply-accumulates",
-        "derived",
-        "both",
-        "Multiply-accumulates (M·N·K) that the source's dots need in one ISA iteration of the "
-        "loop, all waves of the workgroup together; of a kernel: in all, where it has no loop",
+    *of_both(
+        {
+            MACS: "multiply-accumulates | Multiply-accumulates (M·N·K) that the source's dots "
+            "need in one ISA iteration of the loop, all waves of the workgroup together; of a "
+            "kernel: in all, where it has no loop",
+            LOADED: "elements | Elements that the source loads as tiles in one ISA iteration of "
+            "the loop, all waves of the workgroup together; of a kernel: in all, where it has no "
+            "loop",
+        }
     ),
-    MetricSpec(
-        LOADED,
-        "elements",
-        "derived",
-        "both",
-        "Elements that the source loads as tiles in one ISA iteration of the loop, all waves of "
-        "the workgroup together; of a kernel: in all, where it has no loop",
-    ),
-    MetricSpec(
-        ITERATIONS,
-        "iterations",
-        "derived",
-        "loop",
-        "Source iterations per ISA iteration: by the loop's dots (`unroll`), else by its loads",
+    *of_loops(
+        {
+            ITERATIONS: "iterations | Source iterations per ISA iteration: by the loop's dots "
+            "(`unroll`), else by its loads",
+        }
     ),
 )
 
