@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from math import prod
 from typing import TYPE_CHECKING, Final
 
 from ..isa.mnemonics import returns_value
-from ..model import Instruction, Metric, Scalar, TtgirModule, TtgirOp
+from ..model import Instruction, Scalar, TtgirModule, TtgirOp
 from ..ttgir.queries import ATOMIC_RMW, LOADS, address_operands
 from .counted_bins import counting
-from .entries import of_kernels
+from .entries import Unknown, of_kernels
 from .subject import LineName, Subject, own_instructions
 
 if TYPE_CHECKING:
@@ -40,15 +40,12 @@ _NO_SUMS: Final = ("swap", "cmp", "_and", "_or", "_xor", "_inc", "_dec", "_csub"
 _ADDS_INTEGERS: Final = re.compile(r"_atomic_(add|sub)(_x2|_[iu](32|64))?$")
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def sums(subject: Subject) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `SPECS`."""
     if subject.ttgir is not None:
-        yield Metric(SUMS, _by_source(subject, subject.ttgir), "mapping", "derived")
-        return
-    sums = [inst for inst in subject.function.instructions if _is_sum(inst)]
-    value = _by_code(subject, sums)
-    note = "" if value is not None else "the addresses were not followed"
-    yield Metric(SUMS, value, "mapping", "derived", note)
+        return _by_source(subject, subject.ttgir)
+    found = _by_code(subject, [i for i in subject.function.instructions if _is_sum(i)])
+    return Unknown("the addresses were not followed") if found is None else found
 
 
 def _is_sum(inst: Instruction) -> bool:

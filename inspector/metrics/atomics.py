@@ -9,19 +9,17 @@ is both needs none (`atomic_order`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from ..model import Instruction, Metric, Scalar, TtgirModule, TtgirOp
+from ..model import Instruction, Scalar, TtgirModule, TtgirOp
 from ..ttgir.queries import ATOMIC_EXCHANGES, ATOMIC_RMW
 from .entries import of_kernels
 from .subject import LineName, Subject
 
-_ATOMICS: Final = "atomics"
-
 SPECS = of_kernels(
     {
-        _ATOMICS: "Atomics of the TTGIR that change memory by an operation (atomic_rmw), `of` "
+        "atomics": "Atomics of the TTGIR that change memory by an operation (atomic_rmw), `of` "
         "them: `ordered` by Triton's default (acq_rel), though no tensor is written before an "
         "atomic and read behind one, and they are no signal, the first `at` which line; none in "
         "kernels that exchange values; `cache`: instructions of the code that write back or "
@@ -34,21 +32,16 @@ _BARRIERS: Final = frozenset(("barrier", "barrier_signal", "barrier_wait"))
 _DEFAULT_ORDER: Final = "acq_rel"
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
-    module = subject.ttgir
-    if module is None:
-        yield Metric(_ATOMICS, None, "mapping", "derived", "needs the kernel's TTGIR")
-        return
+def order(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
+    """The value of the metric of `SPECS`."""
     atomics = [op for op in module.ops if op.name in ATOMIC_RMW]
     unneeded = [] if _has_lock(module) else _needlessly_ordered(module, atomics)
-    value: dict[str, Scalar] = {
+    return {
         "of": len(atomics),
         "ordered": len(unneeded),
         "at": LineName.of(unneeded),
         "cache": _cache_instructions(subject.function.instructions),
     }
-    yield Metric(_ATOMICS, value, "mapping", "derived")
 
 
 def _cache_instructions(code: Sequence[Instruction]) -> int:

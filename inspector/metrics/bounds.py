@@ -41,7 +41,7 @@ from ..model import (
     Scalar,
 )
 from . import lds_operands
-from .entries import of_both, of_loops
+from .entries import of_both, of_loops, unknown
 from .residency import BY_WAVE, Residency, residency, shared_cycles
 from .subject import Subject
 from .unit_bounds import Bound, latency, lines, rounded, wave_bounds
@@ -224,17 +224,14 @@ def _metrics(
     """The figures of one loop; `covered` is the share of its instructions that is executed."""
     if not executed:
         reason = "no instruction of the loop is certain to be executed in every iteration"
-        for spec in SPECS:
-            yield Metric(spec.name, None, spec.unit, spec.origin, reason)
+        yield from unknown(SPECS, reason)
         return
     yield Metric(COVERED, round(100 * covered, 1), "%", "derived")
     single_wave = {unit: rounded(bounds[unit].cycles) for unit in UNITS}
     yield Metric(WAVE, single_wave, "mapping", "derived")
     if resident is None:
         reason = "the waves that are resident are not known"
-        for spec in SPECS:
-            if spec.name not in (WAVE, COVERED):
-                yield Metric(spec.name, None, spec.unit, spec.origin, reason)
+        yield from unknown([s for s in SPECS if s.name not in (WAVE, COVERED)], reason)
         return
     occupancy = metrics["occupancy.workgroups_per_cu"].origin
     shared: dict[str, tuple[float, Origin]] = {}
@@ -250,8 +247,8 @@ def _metrics(
             shared[unit] = cycles, origin
         yield Metric(f"bound.{unit}", rounded(cycles), "cycles", origin, bound.note)
     unit, (cycles_of_unit, origin) = max(shared.items(), key=lambda item: item[1][0])
-    unknown = ", ".join(name for name in UNITS if name not in shared)
-    note = f"of the bounds that are known; unknown: {unknown}" if unknown else ""
+    missing = ", ".join(name for name in UNITS if name not in shared)
+    note = f"of the bounds that are known; unknown: {missing}" if missing else ""
     if covered < MIN_COVERED:
         reason = (
             "most of the loop's instructions are under conditions, for which nothing is counted"

@@ -1,14 +1,14 @@
-"""Entries of the metrics catalogue as tables: name -> `unit | meaning`.
+"""Entries of the metrics catalogue, and metrics made by them.
 
-Without a unit a metric is a mapping of several values.
+A table of entries has `unit | meaning` by name. Without a unit a metric is a mapping.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from ..model import MetricSpec, Origin
+from ..model import Metric, MetricSpec, MetricValue, Origin
 
 Keys = Mapping[str, frozenset[str]]
 """Metric -> the keys of its mapping that views read."""
@@ -45,3 +45,24 @@ def _entries(
         unit, meaning = (unit.strip(), meaning) if separator else ("mapping", text)
         entries.append(MetricSpec(name, unit, origin, scope, meaning, keys.get(name, frozenset())))
     return tuple(entries)
+
+
+class Unknown(str):
+    """Why a metric has no value."""
+
+
+NO_TTGIR = Unknown("needs the kernel's TTGIR")
+NOT_IN_TRITON = Unknown("not looked for in Triton's code")
+NO_CODE = Unknown("no code was read")
+
+
+def metric_of(spec: MetricSpec, found: MetricValue | Unknown) -> Metric:
+    """The metric of an entry, by its value or why it has none."""
+    if isinstance(found, Unknown):
+        return Metric(spec.name, None, spec.unit, spec.origin, str(found))
+    return Metric(spec.name, found, spec.unit, spec.origin)
+
+
+def unknown(specs: Sequence[MetricSpec], why: str) -> Iterator[Metric]:
+    """The metrics of some entries, none of which has a value."""
+    return (metric_of(spec, Unknown(why)) for spec in specs)

@@ -11,26 +11,24 @@ address one succeeds in a turn.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from ..isa.dataflow.operands import operand_texts
 from ..isa.waitflow.registers import named
-from ..model import Instruction, Metric, Scalar
+from ..model import Instruction, Scalar
 from .entries import of_kernels
 from .subject import LineName, Subject, own_instructions
 
-_LOOPS: Final = "atomics.exchange_loops"
-
 SPECS = of_kernels(
     {
-        _LOOPS: "Loops of a compare-and-swap whose new value is one operation of the old value "
-        "and of one that the loop does not change: how many (`loops`); those on global memory "
-        "whose operation is a sum, maximum or minimum of floats that the target has no "
-        "instruction for, though others have (`emulated`; without those that one lane of a wave "
-        "does), and `emulated_at` which line the first is",
+        "atomics.exchange_loops": "Loops of a compare-and-swap whose new value is one operation "
+        "of the old value and of one that the loop does not change: how many (`loops`); those on "
+        "global memory whose operation is a sum, maximum or minimum of floats that the target has "
+        "no instruction for, though others have (`emulated`; without those that one lane of a "
+        "wave does), and `emulated_at` which line the first is",
     }
 )
 
@@ -140,8 +138,8 @@ class _Loop:
         return self.written.isdisjoint(named(operand))
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def exchange_loops(subject: Subject) -> dict[str, Scalar]:
+    """The value of the metric of `SPECS`."""
     arch = subject.machine.arch if subject.machine is not None else None
     loops = 0
     emulated: list[Instruction] = []
@@ -159,12 +157,11 @@ def compute(subject: Subject) -> Iterator[Metric]:
             if is_global and _needs_loop(name, arch) and not _is_of_one_lane(subject, swap):
                 emulated.append(swap)
     emulated.sort(key=lambda swap: swap.index)
-    value: dict[str, Scalar] = {
+    return {
         "loops": loops,
         "emulated": len(emulated),
         "emulated_at": LineName.of(emulated),
     }
-    yield Metric(_LOOPS, value, "mapping", "derived")
 
 
 def _needs_loop(name: str, arch: str | None) -> bool:

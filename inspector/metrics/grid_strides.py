@@ -9,14 +9,14 @@ blockDim.x)`): right for any row, and often launched with a work-item for each o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
 from ..isa.dataflow.operands import VCC, Operand
 from ..isa.dataflow.value_graph import Operation, graph_of, registers, rows_of
-from ..model import Function, Loop, Metric, Scalar
+from ..model import Function, Loop, Scalar
 from .argument_words import DISPATCH, KERNARG, loaded_word
-from .entries import of_loops
+from .entries import NOT_IN_TRITON, Unknown, of_loops
 from .subject import Subject
 
 GRID_STRIDE: Final = "loop.grid_stride"
@@ -61,26 +61,22 @@ class _Step(NamedTuple):
     of_size: Sequence[bool]
 
 
-def loop_metrics(subject: Subject) -> dict[str, dict[str, Metric]]:
-    """Loop id -> its metric by name."""
-    function = subject.function
+def strides(subject: Subject) -> dict[str, dict[str, Scalar]] | Unknown:
+    """Loop id -> the value of the metric of `SPECS`."""
     if subject.ttgir is not None:
-        note = "not looked for in Triton's code"
-        unknown = Metric(GRID_STRIDE, None, "mapping", "derived", note)
-        return {loop.id: {GRID_STRIDE: unknown} for loop in function.loops}
+        return NOT_IN_TRITON
+    function = subject.function
     by_grid = _by_size(function, _GRID_SIZES, _COUNTS_BEFORE_SIZES)
     by_group = _by_size(function, _GROUP_SIZES_DISPATCHED, _GROUP_SIZES) - by_grid
     cus = subject.machine.cus if subject.machine is not None else None
-    metrics = {}
-    for loop in function.loops:
-        is_by_grid = loop.id in by_grid
-        value: Mapping[str, Scalar] = {
-            "by_grid": is_by_grid,
-            "cus": cus if is_by_grid else None,
+    return {
+        loop.id: {
+            "by_grid": loop.id in by_grid,
+            "cus": cus if loop.id in by_grid else None,
             "group": "workgroup" if loop.id in by_group else None,
         }
-        metrics[loop.id] = {GRID_STRIDE: Metric(GRID_STRIDE, value, "mapping", "derived")}
-    return metrics
+        for loop in function.loops
+    }
 
 
 def _by_size(function: Function, dispatched: Sequence[int], hidden: Sequence[int]) -> set[str]:

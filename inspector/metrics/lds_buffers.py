@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from ..model import LdsBuffer, Metric, Scalar, SourceLoc, TtgirModule, TtgirOp
-from .entries import of_kernels
+from .entries import of_kernels, unknown
 from .subject import Subject, source_line, variable_name
 
 _HOLDERS, _LARGEST = "lds.holders", "lds.largest"
@@ -158,8 +158,7 @@ def kernel_metrics(
     holders = [buffer for buffer in buffers if buffer.at_peak and buffer.size]
     if not holders:
         note = "needs the kernel's TTGIR" if subject.ttgir is None else "no buffer is in LDS"
-        for spec in SPECS:
-            yield Metric(spec.name, None, spec.unit, spec.origin, note)
+        yield from unknown(SPECS, note)
         return
     listed = [_described(buffer) for buffer in holders[:MOST_NAMED]]
     omitted = len(holders) - len(listed)

@@ -15,7 +15,7 @@ from ..model import (
     Instruction,
     Metric,
 )
-from .entries import of_both, of_loops
+from .entries import of_both, of_loops, unknown
 from .subject import (
     NOT_ALL_READ,
     KernelCode,
@@ -100,9 +100,7 @@ def compute(subject: Subject, counted: Tally) -> Iterator[Metric]:
     """Figures of a region: the fullest of its instructions."""
     live, why = subject.live
     if live is None or not counted.indices:
-        for spec in SPECS:
-            if spec.scope == "both":
-                yield Metric(spec.name, None, spec.unit, spec.origin, why)
+        yield from unknown([spec for spec in SPECS if spec.scope == "both"], why)
         return
     needed = [live.needed[index] for index in counted.indices]
     for name, column in zip((VGPRS, AGPRS, SGPRS), zip(*needed, strict=True), strict=True):

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..isa.waitflow.registers import named, split_destination
 from ..model import Function, Instruction, Loop, LoopReport, Metric, Scalar, TtgirOp
-from .entries import of_loops
+from .entries import NO_TTGIR, of_loops, unknown
 from .exposed_latency import LATENCY, PLAYED, Played
 from .loop_shape import position_of
 from .merged_reductions import MERGED, is_merged, merged
@@ -159,11 +159,7 @@ def _by_source(
     """The metrics that a hot loop has by TTGIR, as a function of the loop."""
     specs = SPECS[:4]
     if source is None:
-        unknown = [
-            Metric(spec.name, None, spec.unit, spec.origin, "needs the kernel's TTGIR")
-            for spec in specs
-        ]
-        return lambda _: unknown
+        return lambda _: list(unknown(specs, NO_TTGIR))
     flow, loads = source
     reductions = [op for op in flow.module.ops if op.name == "tt.reduce"]
     own = own_instructions(subject.function)

@@ -13,7 +13,7 @@ from ..base.errors import KinspectError
 from ..isa.operations import operations
 from ..model import Instruction, Metric, Scalar, TtgirModule, TtgirOp
 from .capacity import capacity
-from .entries import of_both
+from .entries import of_both, unknown
 from .loop_shape import position_of
 from .occupancy import occupancy
 from .subject import (
@@ -164,8 +164,7 @@ def _of_region(
     """The metrics of a region; in a loop only tensors at its positions count."""
     source = subject.work
     if source is None:
-        for spec in SPECS:
-            yield Metric(spec.name, None, spec.unit, "derived", _NO_TTGIR)
+        yield from unknown(SPECS, _NO_TTGIR)
         return
     yield from _matrix(source, region, subject, places)
     positions = {places.of(inst) for inst in region} if looped else None

@@ -16,7 +16,7 @@ from enum import Enum
 from ..isa.dataflow.operands import operand_texts
 from ..isa.mnemonics import BYTE_OFFSET, access_bits
 from ..model import Function, Instruction, Metric
-from .entries import of_both
+from .entries import NO_CODE, of_both, unknown
 from .subject import Subject
 
 _UNIT = "instructions"
@@ -178,8 +178,7 @@ def address_registers(inst: Instruction) -> list[str]:
 def kernel_metrics(subject: Subject) -> Iterator[Metric]:
     """The counts of the kernel."""
     if not subject.function.instructions:
-        for spec in SPECS:
-            yield Metric(spec.name, None, _UNIT, "derived", "no code was read")
+        yield from unknown(SPECS, NO_CODE)
         return
     yield from _counts(scratch_accesses(subject.function))
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..machines.products import memory_bytes_per_clk
 from ..model import LoopReport, Metric, Scalar, int_of, value_of
 from .bounds import LONGEST
-from .entries import of_kernels
+from .entries import of_kernels, unknown
 from .launch import NO_GRID, gpu_of
 from .residency import residency
 from .subject import Subject, op_line
@@ -126,8 +126,7 @@ def _why_not(subject: Subject) -> str:
 
 
 def _unknown(reason: str) -> Iterator[Metric]:
-    for spec in SPECS:
-        yield Metric(spec.name, None, spec.unit, spec.origin, reason)
+    yield from unknown(SPECS, reason)
 
 
 def _tiles(subject: Subject) -> tuple[list[OperandTile], int]:

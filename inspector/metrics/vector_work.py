@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, LoopReport, Metric, Scalar
-from .entries import of_kernels
+from .entries import of_kernels, unknown
 from .float8 import float8_conversions
 from .loop_shape import position_of
 from .mix import VALU_CLASSES, vector_instructions
@@ -96,8 +96,7 @@ def kernel_metrics(
 
 
 def _unknown(note: str) -> Iterator[Metric]:
-    for spec in SPECS:
-        yield Metric(spec.name, None, spec.unit, spec.origin, note)
+    yield from unknown(SPECS, note)
 
 
 def _bound_by_vectors(

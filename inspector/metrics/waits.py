@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..model import Metric
-from .entries import of_both
+from .entries import of_both, unknown
 from .subject import NOT_ALL_READ, Subject, Tally
 
 COUNT_SPECS = of_both(
@@ -64,8 +64,7 @@ def wait_uses(subject: Subject, region: Tally) -> Iterator[Metric]:
     if not subject.sync.is_judged:
         note = "the target is unknown, or its registers cannot be told"
         note = note if subject.function.all_read else NOT_ALL_READ
-        for spec in USE_SPECS:
-            yield Metric(spec.name, None, spec.unit, spec.origin, note)
+        yield from unknown(USE_SPECS, note)
         return
     waits = subject.sync.waits
     entries = [wait for index in region.indices for wait in waits.get(index, ())]

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ..isa.dataflow.operands import operand_texts
 from ..isa.waitflow.registers import FIRST_AGPR, FIRST_SGPR, FIRST_TTMP, named, split_destination
-from ..model import Instruction, Metric, Scalar
-from .entries import of_both
+from ..model import Instruction, Scalar
+from .entries import NOT_IN_TRITON, Unknown, of_both
 from .subject import LineName, Subject, Tally
-
-_ADDRESSES: Final = "wide_addresses"
 
 SPECS = of_both(
     {
-        _ADDRESSES: "Accesses of global memory whose address is a pair of VGPRs that 64-bit "
+        "wide_addresses": "Accesses of global memory whose address is a pair of VGPRs that 64-bit "
         "arithmetic of the same loop makes of a base in SGPRs: how many `accesses` of the `of`, "
         "vector `instructions` of that arithmetic, those beyond one for each access (`saved`), "
         "those beyond two where the offset comes from another block (`least`: there LLVM adds the "
@@ -48,11 +46,10 @@ _MOST_STEPS: Final = 16
 """Instructions of one address that are followed."""
 
 
-def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
-    """The metric of `SPECS` for a kernel or loop."""
+def wide_addresses(subject: Subject, region: Tally) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `SPECS`."""
     if subject.ttgir is not None:
-        yield Metric(_ADDRESSES, None, "mapping", "derived", "not looked for in Triton's code")
-        return
+        return NOT_IN_TRITON
     code = [subject.function.instructions[index] for index in region.indices]
     accesses = [(at, inst) for at, inst in enumerate(code) if inst.cls in _ACCESSES]
     with_base: list[Instruction] = []
@@ -69,7 +66,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
                 arithmetic |= chain
                 blocks = {bisect_right(starts, index) for index in (*chain, inst.index)}
                 far += len(blocks) > 1
-    value: dict[str, Scalar] = {
+    return {
         "accesses": len(with_base),
         "of": len(accesses),
         "instructions": len(arithmetic),
@@ -77,7 +74,6 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         "least": max(0, len(arithmetic) - len(with_base) - far),
         "at": LineName.of(with_base),
     }
-    yield Metric(_ADDRESSES, value, "mapping", "derived")
 
 
 def _address(inst: Instruction) -> tuple[int, ...]:
