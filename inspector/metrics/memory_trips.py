@@ -127,8 +127,7 @@ class _Chains:
 
     def behind(self, operation: Operation) -> int:
         """Loads behind which what an operation reads is."""
-        makers = (*operation.makers, *operation.beside)
-        return max((self._results.get(maker, 0) for maker in makers), default=0)
+        return max((self._results.get(maker, 0) for maker in operation.all_makers), default=0)
 
     @property
     def is_chosen(self) -> bool:
