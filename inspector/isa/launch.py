@@ -130,8 +130,7 @@ emitHiddenKernelArgs in LLVM.
 def pointer_offsets(arguments: object) -> tuple[int, ...] | None:
     """Byte offsets of the pointers in the kernel argument segment; None where there are none.
 
-    Args:
-        arguments: `.args` of a kernel's metadata, as decoded; anything may stand there.
+    `arguments`: `.args` of a kernel's metadata, as decoded; anything may stand there.
     """
     return tuple(_offsets(arguments, POINTER_KIND)) or None
 
@@ -142,8 +141,7 @@ def group_size_offset(arguments: object) -> int | None:
     16 bits each, among the hidden arguments (code object v5 on); the last x, y and z, of workgroups
     at the edge of the grid, follow in as many bits. None where the kernel does not read them.
 
-    Args:
-        arguments: as for `pointer_offsets`.
+    `arguments`: as for `pointer_offsets`.
     """
     return next(_offsets(arguments, GROUP_SIZE_KIND), None)
 
@@ -151,8 +149,7 @@ def group_size_offset(arguments: object) -> int | None:
 def adds_lds(arguments: object) -> Literal[True] | None:
     """Whether the launch adds LDS to what the file states.
 
-    Args:
-        arguments: as for `pointer_offsets`.
+    `arguments`: as for `pointer_offsets`.
 
     Returns:
         True, or None where the arguments do not say: code objects before v5 have no hidden

@@ -1,8 +1,4 @@
-"""Reads the listings of `llvm-objdump -d`, with or without raw encodings, `-l`, `-S`, `-r`.
-
-A listing names symbols and nothing else: kernels are distinguished from device functions by how
-they end, functions from hand-written labels inside them by the control flow between the two.
-"""
+"""Reads the listings of `llvm-objdump -d`, with or without raw encodings, `-l`, `-S`, `-r`."""
 
 from __future__ import annotations
 
@@ -73,10 +69,7 @@ def read_listing(text: str, name: str) -> Program | None:
 
 
 def _parse(text: str) -> _ListingContents:
-    """Returns the functions of a listing, one for each symbol in its sections of code.
-
-    Instructions are read in this loop itself, at the cost of no call: a listing has up to millions.
-    """
+    """Returns the functions of a listing, one for each symbol in its sections of code."""
     headings = _Headings()
     sizes = headings.contents.sizes
     ops: dict[str, tuple[OpInfo, bool]] = {}  # mnemonic -> its entry, whether it is of a flow class
@@ -197,11 +190,7 @@ class _Headings:
 
 
 def _merge_labels(contents: _ListingContents) -> None:
-    """Joins symbols that are labels within a function to the function they belong to.
-
-    Hand-written code leaves its labels in the symbol table. A symbol begins a function unless the
-    code before it falls through into it, or a branch crosses it.
-    """
+    """Joins symbols that are labels within a function to the function they belong to."""
     if len(contents.functions) < 2:
         return
     merged: list[RawFunction] = []

@@ -142,8 +142,7 @@ class _Reader(Struct):
     def nested(self, *, written: bool = False) -> list[str | None]:
         """Reads the names up to the end of a nested one.
 
-        Args:
-            written: whether template arguments are told; else they are left out.
+        `written`: whether template arguments are told; else they are left out.
         """
         parts: list[str | None] = []
         while self.at < len(self.text) and not self.takes("E"):

@@ -148,8 +148,7 @@ def _family(word: str) -> _Family | None:
 def lookup(mnemonic: str) -> OpInfo:
     """Looks a mnemonic up in the table, without its encoding suffix (`_e32`, `_dpp`, ...).
 
-    Args:
-        mnemonic: as it stands in the assembly text, e.g. `v_add_f32_e32`.
+    `mnemonic`: as it stands in the assembly text, e.g. `v_add_f32_e32`.
 
     Returns:
         Its entry. A name that no pattern matches has the class `unknown`; nothing is raised.

@@ -25,7 +25,6 @@ class Operations(Struct, frozen=True):
             and `i4`, whose operations are of integers.
         kind: of a vector instruction: `add`, `mul`, `fma`, `trans` or `dot`; of a matrix
             instruction `mfma`, `smfmac`, `wmma` or `swmmac`.
-        count: operations.
     """
 
     pipe: str

@@ -26,13 +26,7 @@ _OF_SIZES = frozenset(("contiguity", "divisibility", "mask"))
 
 
 def explain_global(tile: Tile, limits: WidthLimits, axes: Axes) -> Reason | None:
-    """The reason that an access of global memory moves fewer than 128 bits; None where it could.
-
-    Args:
-        tile: the operation.
-        limits: the limits that each fact sets.
-        axes: the facts.
-    """
+    """The reason that an access of global memory moves fewer than 128 bits; None where it could."""
     reason = _limiting_reason(tile, limits, axes)
     if reason is not None and reason.fix:
         return _with_fix_for_generated(reason, axes)
@@ -106,10 +100,7 @@ def _small_tile(tile: Tile, limits: WidthLimits) -> Reason:
 def short_run(tile: Tile, limits: WidthLimits, need: int) -> Reason:
     """The reason of addresses that allow more than a lane holds.
 
-    Args:
-        tile: the operation.
-        limits: the limits that each fact sets.
-        need: elements that a lane would move in one access of 128 bits.
+    `need`: elements that a lane would move in one access of 128 bits.
     """
     shape = "×".join(map(str, tile.tensor_type.shape))
     if limits.thread_elements < need:
@@ -148,11 +139,7 @@ def narrow_load(
     Triton gives a load as many neighbours a lane as the facts of its addresses allow, and what
     is computed from it keeps that layout.
 
-    Args:
-        tile: the operation.
-        limits: the limits that each fact sets.
-        graph: the values of the function.
-        loads: the limits on loads from global memory, by the operation's index.
+    `loads`: the limits on loads from global memory, by the operation's index.
     """
     if tile.cls != "lds_write":
         return None  # stores to global memory get layouts of their own

@@ -1,7 +1,4 @@
-"""Accesses of global memory with the bytes that they touch, to be held against each other.
-
-Where a workgroup's size or shape is not known, as much of it is looked at as any workgroup has.
-"""
+"""Accesses of global memory with the bytes that they touch, to be held against each other."""
 
 from __future__ import annotations
 
@@ -31,7 +28,6 @@ class Access(Struct, frozen=True):
     """An access of global memory.
 
     Args:
-        inst: the instruction.
         places: where its lanes lie.
         spans: the bytes that a workgroup's lanes touch, by draw.
         sizes: bytes that the lanes ask for, by draw: those at the same address once.

@@ -134,10 +134,7 @@ def _access(
 def _widest(
     tile: Tile, limits: WidthLimits | None, bits: int | None, reason: Reason | None
 ) -> int | None:
-    """Bits that one access could move without the limits of layout and facts; None if unknown.
-
-    Never less than the bits that it does move.
-    """
+    """Bits that one access could move without the limits of layout and facts; None if unknown."""
     if reason is not None and not reason.is_bounded:
         return None
     tile_bits = _tile_bits(tile)

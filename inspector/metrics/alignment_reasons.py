@@ -181,11 +181,7 @@ def _indivisible(axes: Axes, blame: Blame, tile: Tile, need: int) -> tuple[str, 
 
 
 def _differs(axes: Axes, blame: Blame) -> bool:
-    """Whether rounding makes another position of a value.
-
-    So it is of a tensor of different elements, and of a remainder, which takes every value below
-    its divisor.
-    """
+    """Whether rounding makes another position of a value."""
     if blame.op is not None and blame.op.name in _REMAINDERS:
         return True
     types = blame.op.result_types if blame.op is not None else ()

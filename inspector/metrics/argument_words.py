@@ -1,6 +1,5 @@
-"""Where addresses and sizes come from: words of the kernel's arguments or of its dispatch packet.
-
-Scalar loads bring them, through pointers that the wave begins with or sums of these and constants.
+"""Where addresses and sizes come from: words of the kernel's arguments or of its dispatch
+packet.
 """
 
 from __future__ import annotations
@@ -25,10 +24,7 @@ WORD_BYTES: Final = 4
 def loaded_word(function: Function, source: Operand, maker: Operation | None) -> Word | None:
     """The word that the first register of a source holds; None of anything else.
 
-    Args:
-        function: the kernel.
-        source: what an operation reads.
-        maker: the operation that made it.
+    `source`: what an operation reads; `maker`: the operation that made it.
     """
     if maker is None or maker.inst.cls != "smem_load" or not maker.sources:
         return None
@@ -65,9 +61,7 @@ def pointers_read(function: Function, code: Iterable[Operation]) -> dict[Operati
 
     What a vector load brings is not followed further.
 
-    Args:
-        function: the kernel.
-        code: its operations in the order in which they are executed.
+    `code`: its operations in the order in which they are executed.
     """
     arguments = function.resources.pointers or ()
     found: dict[Operation, frozenset[int]] = {}

@@ -84,9 +84,7 @@ def known_arguments(
 ) -> Arguments | None:
     """The known arguments of a launch, the workgroup's size among the hidden ones.
 
-    Args:
-        subject: the kernel.
-        shape: work-items of the workgroup in x, y, z; None where they are not known.
+    `shape`: work-items of the workgroup in x, y, z; None where they are not known.
     """
     facts, resources = subject.facts, subject.function.resources
     if facts.signature:

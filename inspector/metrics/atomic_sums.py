@@ -1,22 +1,17 @@
-"""Sums in global memory by atomics: where their addresses come from, and who meets there.
-
-An atomic is carried out in L2, and those of one address one after the other. Where the addresses
-follow from the numbers of workgroups and lanes, what belongs to each place is known beforehand: a
-workgroup can gather it and store it once. Where values from memory say where to add (a histogram,
-a scatter), only the data say how many meet.
-"""
+"""Sums in global memory by atomics: where their addresses come from, and who meets there."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from math import prod
 from typing import TYPE_CHECKING, Final
 
 from ..isa.mnemonics import returns_value
-from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from ..model import Instruction, Scalar, TtgirModule, TtgirOp
 from ..ttgir.queries import ATOMIC_RMW, LOADS, address_operands
 from .counted_bins import counting
+from .entries import Unknown, of_kernels
 from .subject import LineName, Subject, own_instructions
 
 if TYPE_CHECKING:
@@ -24,25 +19,20 @@ if TYPE_CHECKING:
 
 SUMS: Final = "atomics.sums"
 
-SPECS = (
-    MetricSpec(
-        SUMS,
-        "mapping",
-        "derived",
-        "kernel",
-        "Atomics that add to global memory (or take the largest, or smallest) and whose result "
-        "nothing uses (operations of the TTGIR, without one instructions): "
-        "`placed`: those whose addresses follow from arguments and the numbers of workgroup and "
-        "lane, the first `placed_at` which line; `workgroups` that add to the same places, along "
-        "axes of the grid whose numbers the addresses of such a one leave out (None where the grid "
-        "is unknown); those whose addresses rest on values from memory, the first `loaded_at`; "
-        "`binned` of them add where a loaded value's bits or "
-        "magnitude say, as in a histogram, the first `binned_at` (None in Triton's code); "
-        "`instructions` that all are in the code; `beside`: "
+SPECS = of_kernels(
+    {
+        SUMS: "Atomics that add to global memory (or take the largest, or smallest) and whose "
+        "result nothing uses (operations of the TTGIR, without one instructions): `placed`: those "
+        "whose addresses follow from arguments and the numbers of workgroup and lane, the first "
+        "`placed_at` which line; `workgroups` that add to the same places, along axes of the grid "
+        "whose numbers the addresses of such a one leave out (None where the grid is unknown); "
+        "those whose addresses rest on values from memory, the first `loaded_at`; `binned` of "
+        "them add where a loaded value's bits or magnitude say, as in a histogram, the first "
+        "`binned_at` (None in Triton's code); `instructions` that all are in the code; `beside`: "
         "instructions of the longest loop without an atomic, in an iteration (0 where there is "
         "none). Sums of whole numbers at one address of Triton's code, or at any of others', are "
         "not `placed`: they count something",
-    ),
+    }
 )
 
 _ADDING: Final = frozenset(("fadd", "add", "max", "min", "umax", "umin", "fmax", "fmin"))
@@ -50,15 +40,12 @@ _NO_SUMS: Final = ("swap", "cmp", "_and", "_or", "_xor", "_inc", "_dec", "_csub"
 _ADDS_INTEGERS: Final = re.compile(r"_atomic_(add|sub)(_x2|_[iu](32|64))?$")
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def sums(subject: Subject) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `SPECS`."""
     if subject.ttgir is not None:
-        yield Metric(SUMS, _by_source(subject, subject.ttgir), "mapping", "derived")
-        return
-    sums = [inst for inst in subject.function.instructions if _is_sum(inst)]
-    value = _by_code(subject, sums)
-    note = "" if value is not None else "the addresses were not followed"
-    yield Metric(SUMS, value, "mapping", "derived", note)
+        return _by_source(subject, subject.ttgir)
+    found = _by_code(subject, [i for i in subject.function.instructions if _is_sum(i)])
+    return Unknown("the addresses were not followed") if found is None else found
 
 
 def _is_sum(inst: Instruction) -> bool:

@@ -9,27 +9,22 @@ is both needs none (`atomic_order`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from ..model import Instruction, Scalar, TtgirModule, TtgirOp
 from ..ttgir.queries import ATOMIC_EXCHANGES, ATOMIC_RMW
+from .entries import of_kernels
 from .subject import LineName, Subject
 
-_ATOMICS: Final = "atomics"
-
-SPECS = (
-    MetricSpec(
-        _ATOMICS,
-        "mapping",
-        "derived",
-        "kernel",
-        "Atomics of the TTGIR that change memory by an operation (atomic_rmw), `of` them: "
-        "`ordered` by Triton's default (acq_rel), though no tensor is written before an atomic and "
-        "read behind one, and they are no signal, the first `at` which line; none in "
+SPECS = of_kernels(
+    {
+        "atomics": "Atomics of the TTGIR that change memory by an operation (atomic_rmw), `of` "
+        "them: `ordered` by Triton's default (acq_rel), though no tensor is written before an "
+        "atomic and read behind one, and they are no signal, the first `at` which line; none in "
         "kernels that exchange values; `cache`: instructions of the code that write back or "
         "invalidate caches, without the invalidations that follow barriers",
-    ),
+    }
 )
 
 _SUMS: Final = frozenset(("fadd", "add", "max", "min", "umax", "umin", "fmax", "fmin"))
@@ -37,21 +32,16 @@ _BARRIERS: Final = frozenset(("barrier", "barrier_signal", "barrier_wait"))
 _DEFAULT_ORDER: Final = "acq_rel"
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
-    module = subject.ttgir
-    if module is None:
-        yield Metric(_ATOMICS, None, "mapping", "derived", "needs the kernel's TTGIR")
-        return
+def order(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
+    """The value of the metric of `SPECS`."""
     atomics = [op for op in module.ops if op.name in ATOMIC_RMW]
     unneeded = [] if _has_lock(module) else _needlessly_ordered(module, atomics)
-    value: dict[str, Scalar] = {
+    return {
         "of": len(atomics),
         "ordered": len(unneeded),
         "at": LineName.of(unneeded),
         "cache": _cache_instructions(subject.function.instructions),
     }
-    yield Metric(_ATOMICS, value, "mapping", "derived")
 
 
 def _cache_instructions(code: Sequence[Instruction]) -> int:
@@ -89,11 +79,7 @@ def _has_lock(module: TtgirModule) -> bool:
 
 
 def _needlessly_ordered(module: TtgirModule, atomics: Sequence[TtgirOp]) -> list[TtgirOp]:
-    """Atomics of Triton's default order that order nothing which another workgroup reads.
-
-    Who has chosen another order needs it. A whole number that is added at one address behind other
-    writes, and whose sum the kernel does not use, may be a signal to another kernel: a semaphore.
-    """
+    """Atomics of Triton's default order that order nothing which another workgroup reads."""
     ordered = [op for op in atomics if op.attributes.get("sem", _DEFAULT_ORDER) == _DEFAULT_ORDER]
     if not ordered:
         return []

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..isa.dataflow.value_graph import Operation, graph_of
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirOp
+from ..model import Instruction, Metric, Scalar, TtgirOp
+from .entries import of_both, of_kernels
 from .loop_shape import position_of
 from .mix import vector_instructions
 from .named_positions import positions_of
@@ -39,27 +40,21 @@ if TYPE_CHECKING:
 _ROUNDED: Final = "bfloat16.rounded"
 _CONVERSIONS: Final = "bfloat16.conversions"
 
-SPECS: Final = (
-    MetricSpec(
-        _ROUNDED,
-        "mapping",
-        "estimated",
-        "kernel",
-        "Values rounded to bfloat16 that nothing but arithmetic uses, which widens them to float32 "
-        "again, in the hot loop of which they take the largest share (in kernels without hot "
-        "loops: in all): `elements` that a lane rounds, vector `instructions` that this takes of "
-        "the `valu` there, `at` the line of the operation that rounds most",
-    ),
+SPECS: Final = of_kernels(
+    {
+        _ROUNDED: "Values rounded to bfloat16 that nothing but arithmetic uses, which widens them "
+        "to float32 again, in the hot loop of which they take the largest share (in kernels "
+        "without hot loops: in all): `elements` that a lane rounds, vector `instructions` that "
+        "this takes of the `valu` there, `at` the line of the operation that rounds most",
+    },
+    "estimated",
 )
-CONVERSION_SPECS: Final = (
-    MetricSpec(
-        _CONVERSIONS,
-        "conversions",
-        "derived",
-        "both",
-        "Conversions of float32 to bfloat16 that are written out in integer instructions, five for "
-        "each: bit 16 (v_bfe_u32, v_and_b32_sdwa), v_add3_u32, and what NaNs take",
-    ),
+CONVERSION_SPECS: Final = of_both(
+    {
+        _CONVERSIONS: "conversions | Conversions of float32 to bfloat16 that are written out in "
+        "integer instructions, five for each: bit 16 (v_bfe_u32, v_and_b32_sdwa), v_add3_u32, and "
+        "what NaNs take",
+    }
 )
 
 _ADDS: Final = ("v_add3_u32",)
@@ -76,12 +71,7 @@ _EXPANDED: Final = frozenset(("arith.addf", "arith.divf", "arith.mulf", "arith.s
 
 
 def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
-    """The metric of `SPECS`.
-
-    Args:
-        subject: the kernel.
-        hot: ids of its hot loops.
-    """
+    """The metric of `SPECS`."""
     arch = subject.machine.arch if subject.machine is not None else None
     if arch is None or arch in _COMPUTING:
         note = "the target is not known" if arch is None else f"{arch} computes in bfloat16"
@@ -122,13 +112,7 @@ def _by_ttgir(arch: str, rounded: Sequence[Rounding]) -> tuple[int, int, LineNam
 
 
 def _by_code(subject: Subject, region: Sequence[Instruction]) -> tuple[int, int, LineName | None]:
-    """The same by the code alone: without a TTGIR, or where its tensors have none of these.
-
-    (A sum over a tensor of bfloat16 rounds in the region of its reduction.)
-
-    What the region stores, to LDS as well, may be rounded for that, and what it multiplies on the
-    matrix unit for that; all other roundings feed arithmetic.
-    """
+    """The same by the code alone: without a TTGIR, or where its tensors have none of these."""
     if any(inst.cls in MATRIX_CLASSES for inst in region):
         return 0, 0, None
     sums = _written_out(subject, [inst.index for inst in region])
@@ -143,11 +127,7 @@ def _by_code(subject: Subject, region: Sequence[Instruction]) -> tuple[int, int,
 def _within(
     subject: Subject, rounded: Sequence[Rounding], region: Sequence[Instruction]
 ) -> list[Rounding]:
-    """The roundings at whose positions a loop has instructions.
-
-    Of operations at one position those in the innermost loop: the others are of steps that
-    pipelining peeled off the loop.
-    """
+    """The roundings at whose positions a loop has instructions."""
     places = {position_of(inst.loc) for inst in region if inst.loc is not None}
     here = [
         (position_of(r.op.loc), _loops_around(subject, r.op), r)

@@ -37,11 +37,11 @@ from ..model import (
     Loop,
     Machine,
     Metric,
-    MetricSpec,
     Origin,
     Scalar,
 )
 from . import lds_operands
+from .entries import of_both, of_loops, unknown
 from .residency import BY_WAVE, Residency, residency, shared_cycles
 from .subject import Subject
 from .unit_bounds import Bound, latency, lines, rounded, wave_bounds
@@ -68,71 +68,42 @@ UNITS: Mapping[str, str] = {
 """The units in order; the first of equals is the bound."""
 
 SPECS = (
-    MetricSpec(
-        UNIT,
-        "",
-        "derived",
-        "loop",
-        "What bounds a hot loop: the unit that takes most cycles while all resident waves do one "
-        "iteration each",
+    *of_loops(
+        {
+            UNIT: "| What bounds a hot loop: the unit that takes most cycles while all resident "
+            "waves do one iteration each",
+            COVERED: "% | Share of the loop's own instructions that every iteration executes, for "
+            "which the bounds are",
+            CYCLES: "cycles | What that unit takes: no iteration is faster",
+            WAVES: "waves/SIMD | Waves on the fullest SIMD, for which the bounds are",
+            WAVE: "Cycles of each unit for one iteration of one wave that has the CU for itself",
+        }
+        | {
+            f"bound.{unit}": "cycles | Cycles at least for one iteration of all resident waves: "
+            + words
+            for unit, words in UNITS.items()
+        }
     ),
-    MetricSpec(
-        COVERED,
-        "%",
-        "derived",
-        "loop",
-        "Share of the loop's own instructions that every iteration executes, for which the bounds "
-        "are",
-    ),
-    MetricSpec(CYCLES, "cycles", "derived", "loop", "What that unit takes: no iteration is faster"),
-    MetricSpec(
-        WAVES,
-        "waves/SIMD",
-        "derived",
-        "loop",
-        "Waves on the fullest SIMD, for which the bounds are",
-    ),
-    MetricSpec(
-        WAVE,
-        "mapping",
-        "derived",
-        "loop",
-        "Cycles of each unit for one iteration of one wave that has the CU for itself",
-    ),
-    *(
-        MetricSpec(
-            f"bound.{unit}",
-            "cycles",
-            "derived",
-            "loop",
-            f"Cycles at least for one iteration of all resident waves: {words}",
-        )
-        for unit, words in UNITS.items()
-    ),
-    MetricSpec(
-        LONGEST,
-        "mapping",
+    *of_both(
+        {
+            LONGEST: "The bounds of the longest way through an iteration of a hot loop, or "
+            "through a kernel without loops: where lanes pass every check (what only an empty "
+            "EXEC skips is executed, both sides of an if whose lanes differ are), and of a scalar "
+            "branch's ways that with most instructions is taken. `cycles` of each unit for all "
+            "resident waves, the slowest `unit` and its `cycles`; `covered`: % of the loop's own "
+            "instructions on that way; `optional`: % of the way's that a scalar branch leaves out "
+            "on others. `latency` is that of every iteration",
+        },
         "estimated",
-        "both",
-        "The bounds of the longest way through an iteration of a hot loop, or through a kernel "
-        "without loops: where lanes pass every check (what only an empty EXEC skips is executed, "
-        "both sides of an if whose lanes differ are), and of a scalar branch's ways that with most "
-        "instructions is taken. `cycles` of each unit for all resident waves, the slowest `unit` "
-        "and its `cycles`; `covered`: % of the loop's own instructions on that way; `optional`: % "
-        "of the way's that a scalar branch leaves out on others. `latency` is that of every "
-        "iteration",
-        keys=frozenset({"unit", "cycles"}),
+        keys={LONGEST: frozenset({"unit", "cycles"})},
     ),
-    MetricSpec(
-        L2,
-        "cycles",
+    *of_loops(
+        {
+            L2: "cycles | Cycles for the same lines if all came from L2, with every CU at work: "
+            "no bound where they are found nearer",
+            MEMORY: "cycles | The same if they all came from the device's memory",
+        },
         "estimated",
-        "loop",
-        "Cycles for the same lines if all came from L2, with every CU at work: no bound where they "
-        "are found nearer",
-    ),
-    MetricSpec(
-        MEMORY, "cycles", "estimated", "loop", "The same if they all came from the device's memory"
     ),
 )
 
@@ -145,11 +116,8 @@ def loop_metrics(
 ) -> dict[str, dict[str, Metric]]:
     """Hot loop -> its bounds.
 
-    Args:
-        subject: the kernel.
-        metrics: the kernel's metrics, with its occupancy.
-        executed: the blocks that every iteration of the hot loops executes.
-        ways: the longest way through an iteration of each of them.
+    `executed`: the blocks that every iteration of the hot loops executes; `ways`: the longest way
+    through an iteration of each of them.
     """
     if not executed or subject.machine is None:
         return {}
@@ -213,12 +181,7 @@ def _hot_loops(
 
 
 def kernel_metrics(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]:
-    """The bounds of a kernel without loops, all of whose code is executed once at most.
-
-    Args:
-        subject: the kernel.
-        metrics: its metrics, with its occupancy.
-    """
+    """The bounds of a kernel without loops, all of whose code is executed once at most."""
     function, machine, demand = subject.function, subject.machine, subject.demand
     way = kernel_way(function)
     if way is None or machine is None:
@@ -261,17 +224,14 @@ def _metrics(
     """The figures of one loop; `covered` is the share of its instructions that is executed."""
     if not executed:
         reason = "no instruction of the loop is certain to be executed in every iteration"
-        for spec in SPECS:
-            yield Metric(spec.name, None, spec.unit, spec.origin, reason)
+        yield from unknown(SPECS, reason)
         return
     yield Metric(COVERED, round(100 * covered, 1), "%", "derived")
     single_wave = {unit: rounded(bounds[unit].cycles) for unit in UNITS}
     yield Metric(WAVE, single_wave, "mapping", "derived")
     if resident is None:
         reason = "the waves that are resident are not known"
-        for spec in SPECS:
-            if spec.name not in (WAVE, COVERED):
-                yield Metric(spec.name, None, spec.unit, spec.origin, reason)
+        yield from unknown([s for s in SPECS if s.name not in (WAVE, COVERED)], reason)
         return
     occupancy = metrics["occupancy.workgroups_per_cu"].origin
     shared: dict[str, tuple[float, Origin]] = {}
@@ -287,8 +247,8 @@ def _metrics(
             shared[unit] = cycles, origin
         yield Metric(f"bound.{unit}", rounded(cycles), "cycles", origin, bound.note)
     unit, (cycles_of_unit, origin) = max(shared.items(), key=lambda item: item[1][0])
-    unknown = ", ".join(name for name in UNITS if name not in shared)
-    note = f"of the bounds that are known; unknown: {unknown}" if unknown else ""
+    missing = ", ".join(name for name in UNITS if name not in shared)
+    note = f"of the bounds that are known; unknown: {missing}" if missing else ""
     if covered < MIN_COVERED:
         reason = (
             "most of the loop's instructions are under conditions, for which nothing is counted"

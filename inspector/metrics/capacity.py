@@ -98,11 +98,9 @@ class Capacity(Struct, frozen=True):
 def capacity(machine: Machine, wave_size: int | None, cu_mode: bool, llvm: str) -> Capacity:
     """The unit of a machine that holds workgroups.
 
-    Args:
-        machine: the target.
-        wave_size: 32 or 64; None for the target's default.
-        cu_mode: whether workgroups stay within one CU (RDNA); ignored on other targets.
-        llvm: LLVM's occupancy model, a key of the machine's `lds_granule`.
+    `wave_size`: 32 or 64; None for the target's default; `cu_mode`: whether workgroups stay within
+    one CU (RDNA); ignored on other targets; `llvm`: LLVM's occupancy model, a key of the machine's
+    `lds_granule`.
 
     Raises:
         KinspectError: the target lacks the wave size, or the model is unknown.

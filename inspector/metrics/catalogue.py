@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 
-from ..model import Instruction, Metric, MetricSpec
+from ..model import Instruction, Metric, MetricSpec, MetricValue, TtgirModule
 from ..model.numbers import LARGEST
 from . import (
     atomic_sums,
@@ -68,6 +68,7 @@ from . import (
     wide_addresses,
     work,
 )
+from .entries import NO_TTGIR, Unknown, metric_of
 from .stages import Families, Family, KernelStages, Region
 from .subject import Subject, Tally
 
@@ -86,6 +87,49 @@ def _region(
 ) -> Callable[[Region], Iterable[Metric]]:
     """Metrics of a region that need the kernel's inputs and one pass over its instructions."""
     return lambda region: make(region.subject, region.counted)
+
+
+def _value(
+    specs: tuple[MetricSpec, ...], find: Callable[[Subject], MetricValue | Unknown]
+) -> Family:
+    """The one metric of a kernel whose value needs its inputs alone."""
+    return Family(specs, kernel=lambda stages: [metric_of(specs[0], find(stages.subject))])
+
+
+def _of_source(
+    specs: tuple[MetricSpec, ...], find: Callable[[Subject, TtgirModule], MetricValue | Unknown]
+) -> Family:
+    """The one metric of a kernel whose value needs its TTGIR."""
+
+    def found(subject: Subject) -> MetricValue | Unknown:
+        return NO_TTGIR if subject.ttgir is None else find(subject, subject.ttgir)
+
+    return _value(specs, found)
+
+
+def _region_value(
+    specs: tuple[MetricSpec, ...], find: Callable[[Subject, Tally], MetricValue | Unknown]
+) -> Family:
+    """The one metric of a region whose value needs one pass over its instructions."""
+    return Family(
+        specs, region=lambda region: [metric_of(specs[0], find(region.subject, region.counted))]
+    )
+
+
+def _loop_values(
+    specs: tuple[MetricSpec, ...],
+    find: Callable[[KernelStages], Mapping[str, MetricValue | Unknown] | Unknown],
+) -> Family:
+    """The one metric of loops, by id; of all loops where it is not known of any."""
+    (spec,) = specs
+
+    def found(stages: KernelStages) -> _OfLoops:
+        values = find(stages)
+        if isinstance(values, Unknown):
+            values = dict.fromkeys(stages.own_code, values)
+        return {loop: {spec.name: metric_of(spec, value)} for loop, value in values.items()}
+
+    return Family(specs, loops=found)
 
 
 def _loops(
@@ -116,39 +160,39 @@ METRICS = Families(
         Family(matrix.UNIT_SPECS, kernel=_kernel(matrix.kernel_cycles)),
         Family(options.SPECS, kernel=_kernel(options.compute)),
         Family(matrix.DOT_SPECS, kernel=_kernel(matrix.dot_types)),
-        Family(padded_products.SPECS, kernel=_kernel(padded_products.compute)),
-        Family(summed_products.SPECS, kernel=_kernel(summed_products.compute)),
-        Family(repeated_loads.SPECS, kernel=_kernel(repeated_loads.compute)),
+        _of_source(padded_products.SPECS, padded_products.padding),
+        _of_source(summed_products.SPECS, summed_products.summed),
+        _of_source(repeated_loads.SPECS, repeated_loads.alike),
         Family((*staging.SPECS, *staging.NARROW_SPECS), kernel=_kernel(staging.compute)),
-        Family(inline_asm.SPECS, kernel=_kernel(inline_asm.compute)),
+        _of_source(inline_asm.SPECS, inline_asm.dropped),
         Family(loop_shape.UNROLL_SPECS),
         Family(work.SPECS, kernel=_kernel(work.compute)),
-        Family(lds_trees.SPECS, kernel=_kernel(lds_trees.compute)),
+        _value(lds_trees.SPECS, lds_trees.trees),
         Family(lds_races.SPECS, kernel=_kernel(lds_races.compute)),
-        Family(matrix_hazards.SPECS, kernel=_kernel(matrix_hazards.compute)),
+        _value(matrix_hazards.SPECS, matrix_hazards.hazards),
         Family(redundancy.SPECS, kernel=_kernel(redundancy.compute)),
-        Family(atomics.SPECS, kernel=_kernel(atomics.compute)),
-        Family(atomic_sums.SPECS, kernel=_kernel(atomic_sums.compute)),
-        Family(exchange_loops.SPECS, kernel=_kernel(exchange_loops.compute)),
-        Family(single_elements.SPECS, kernel=_kernel(single_elements.compute)),
+        _of_source(atomics.SPECS, atomics.order),
+        _value(atomic_sums.SPECS, atomic_sums.sums),
+        _value(exchange_loops.SPECS, exchange_loops.exchange_loops),
+        _value(single_elements.SPECS, single_elements.single_elements),
         Family(memory_trips.SPECS, kernel=_kernel(memory_trips.compute)),
-        Family(launch_bounds.SPECS, kernel=_kernel(launch_bounds.compute)),
-        Family(float8.SPECS, kernel=_kernel(float8.compute)),
-        Family(unpacked_operands.SPECS, kernel=_kernel(unpacked_operands.compute)),
+        _value(launch_bounds.SPECS, launch_bounds.default_bounds),
+        _of_source(float8.SPECS, float8.written_out),
+        _of_source(unpacked_operands.SPECS, unpacked_operands.unpacked),
         Family(live_registers.SPECS, region=_region(live_registers.compute)),
         Family(mix.CLASS_SPECS, region=_region(mix.class_counts)),
         Family(mix.OVERHEAD_SPECS, region=_region(mix.vector_overhead)),
-        Family(exponentials.SPECS, region=_region(exponentials.exponentials)),
-        Family(double_precision.SPECS, region=_region(double_precision.doubles)),
+        _region_value(exponentials.SPECS, exponentials.exponentials),
+        _region_value(double_precision.SPECS, double_precision.doubles),
         Family(mix.WIDTH_SPECS, region=_region(mix.access_widths)),
         Family(waits.COUNT_SPECS, region=_region(waits.wait_counts)),
         Family(waits.USE_SPECS, region=_region(waits.wait_uses)),
         Family(matrix.UNIT_SPECS, region=_region(matrix.unit_cycles)),
-        Family(matrix_rates.SPECS, region=_region(matrix_rates.compute)),
-        Family(code_copies.SPECS, region=_region(code_copies.compute)),
+        _region_value(matrix_rates.SPECS, matrix_rates.rate),
+        _region_value(code_copies.SPECS, code_copies.copies),
         Family(lane_metrics.SPECS, region=_lanes),
-        Family(idle_lanes.SPECS, region=_region(idle_lanes.compute)),
-        Family(wide_addresses.SPECS, region=_region(wide_addresses.compute)),
+        _region_value(idle_lanes.SPECS, idle_lanes.idle_lanes),
+        _region_value(wide_addresses.SPECS, wide_addresses.wide_addresses),
         Family(bfloat_rounding.CONVERSION_SPECS, region=_region(bfloat_rounding.conversions)),
         Family(
             lds_buffers.SPECS,
@@ -196,13 +240,26 @@ METRICS = Families(
         Family(work.SPECS, loops=_loops(work.loop_metrics)),
         Family(redundancy.SPECS, loops=_loops(redundancy.loop_metrics)),
         Family(divisions.SPECS, loops=_loops(divisions.loop_metrics)),
-        Family(unchanged_loads.SPECS, loops=_loops(unchanged_loads.loop_metrics)),
-        Family(position_masks.SPECS, loops=_loops(position_masks.loop_metrics)),
-        Family(grid_strides.SPECS, loops=lambda k: grid_strides.loop_metrics(k.subject)),
+        _loop_values(
+            unchanged_loads.SPECS,
+            lambda k: {
+                loop.id: unchanged_loads.unchanged(k.subject, loop, k.own_code[loop.id])
+                for loop in k.subject.function.loops
+            },
+        ),
+        _loop_values(
+            position_masks.SPECS,
+            lambda k: (
+                position_masks.masked(k.subject, k.subject.ttgir, k.own_code)
+                if k.subject.ttgir is not None
+                else NO_TTGIR
+            ),
+        ),
+        _loop_values(grid_strides.SPECS, lambda k: grid_strides.strides(k.subject)),
         Family(loop_shape.SPECS, loops=lambda k: loops.main_metrics(k.loops)),
-        Family(
+        _loop_values(
             staging.NARROW_SPECS,
-            loops=lambda k: narrow_loops.loop_metrics(k.subject, k.loops, k.accesses, k.metrics),
+            lambda k: narrow_loops.narrow_here(k.subject, k.loops, k.accesses, k.metrics),
         ),
         Family(
             (*bounds.SPECS, *lds_operands.SPECS),

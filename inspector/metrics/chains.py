@@ -89,10 +89,8 @@ def _registers_of(instruction: Instruction, accum_offset: int) -> _Registers:
 def carried_cycles(code: Code, executed: Sequence[int], others: Sequence[int]) -> float | None:
     """Clocks of the longest chain of dependencies from one iteration into the next.
 
-    Args:
-        code: the function.
-        executed: indices of the loop's instructions that every iteration executes, in that order.
-        others: indices of its other instructions, nested loops included.
+    `executed`: indices of the loop's instructions that every iteration executes, in that order;
+    `others`: indices of its other instructions, nested loops included.
 
     Returns:
         Clocks per iteration; 0 where no iteration needs another one's results. None where the

@@ -9,25 +9,22 @@ front end writes the body of `tl.static_range` out, and no later pass copies a l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
-from ..model import Instruction, Metric, MetricSpec, Scalar, SourceLoc
+from ..model import Instruction, Scalar, SourceLoc
+from .entries import Unknown, of_both
 from .loop_shape import position_of
 from .subject import MATRIX_CLASSES, MEMORY_CLASSES, Place, Subject, Tally, source_line
 
 COPIES: Final = "code.copies"
 
-SPECS = (
-    MetricSpec(
-        COPIES,
-        "mapping",
-        "derived",
-        "both",
-        "The statement that stands most often in the code: how many `copies`, `at` which line, and "
-        "what unrolls it (`by`: tl.static_range, #pragma unroll). In Triton loads alone are "
-        "counted. None where no statement stands there twice",
-    ),
+SPECS = of_both(
+    {
+        COPIES: "The statement that stands most often in the code: how many `copies`, `at` which "
+        "line, and what unrolls it (`by`: tl.static_range, #pragma unroll). In Triton loads alone "
+        "are counted. None where no statement stands there twice",
+    }
 )
 
 _COUNTED: Final = frozenset((*MATRIX_CLASSES, *MEMORY_CLASSES)) - {"scratch_load", "scratch_store"}
@@ -36,20 +33,18 @@ _PYTHON: Final = ".py"
 """Code of a Triton kernel whose TTGIR is missing: an operation's instructions are no copies."""
 
 
-def compute(subject: Subject, tally: Tally) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def copies(subject: Subject, tally: Tally) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `SPECS`."""
     code = subject.function.instructions
     region = [code[i] for i in tally.indices if code[i].cls in _COUNTED]
     is_triton = subject.ttgir is not None
     counts = _copied_loads(subject, region) if is_triton else _copied_instructions(region)
     most = max(counts.values(), key=lambda item: item[0], default=None)
     if most is None or most[0] < 2:
-        yield Metric(COPIES, None, "mapping", "derived", "no statement stands there twice")
-        return
-    copies, loc = most
+        return Unknown("no statement stands there twice")
+    count, loc = most
     by = STATIC_RANGE if is_triton else PRAGMA
-    value: dict[str, Scalar] = {"copies": copies, "at": source_line(loc), "by": by}
-    yield Metric(COPIES, value, "mapping", "derived")
+    return {"copies": count, "at": source_line(loc), "by": by}
 
 
 _Counts = dict[Place, tuple[int, SourceLoc]]

@@ -39,7 +39,6 @@ class OperandTile(Struct, frozen=True):
     Args:
         remedy: what frees its accesses of conflicts.
         bits: of an element.
-        load: the load.
         along_k: its extent along K, in elements.
         across: its other extent.
     """
@@ -54,9 +53,7 @@ class OperandTile(Struct, frozen=True):
 def operand_tiles(module: TtgirModule, kpack: int | None) -> dict[int, OperandTile]:
     """Line of each read and write of LDS that a remedy reaches -> its tile.
 
-    Args:
-        module: the TTGIR.
-        kpack: the `kpack` that can still be tried; None where there is none.
+    `kpack`: the `kpack` that can still be tried; None where there is none.
     """
     flow = flow_of(module)
     users = _users(flow)
@@ -102,10 +99,8 @@ def operand_tiles(module: TtgirModule, kpack: int | None) -> dict[int, OperandTi
 
 
 def _repeats(flow: DataFlow, load: TtgirOp) -> bool:
-    """Whether lanes load the same elements, by quotients of their positions, as scales of groups.
-
-    No order in memory makes neighbours of those along K. Their tile takes the layout of the one
-    that it is combined with.
+    """Whether lanes load the same elements, by quotients of their positions, as scales of
+    groups.
     """
     return any(
         maker is not None
@@ -189,11 +184,7 @@ def _uses_in_dots(
     moves: Movements,
     lds_read: TtgirOp,
 ) -> Iterator[tuple[int, bool, int | None, bool]]:
-    """Yields the tile's dimension that is K for each dot reached without LDS.
-
-    With it come whether `tt.trans` turns the tile on the way, the bits of an element of the
-    operand, and whether the matrix unit computes the dot.
-    """
+    """Yields the tile's dimension that is K for each dot reached without LDS."""
     ahead = [(flow.results[lds_read.index][0], False)]
     visited: set[tuple[int, bool]] = set()
     receivers: dict[int, list[int]] = {}
@@ -263,12 +254,9 @@ def advice(
 ) -> dict[str, Scalar]:
     """What `lds.conflicts` says of the remedies for a region with dots.
 
-    Args:
-        subject: the kernel.
-        tiles: the result of `operand_tiles`.
-        accesses: the kernel's accesses, with the lines of their instructions.
-        memory: the region's accesses.
-        metrics: its metrics; its bounds are read where it has any.
+    `tiles`: the result of `operand_tiles`; `accesses`: the kernel's accesses, with the lines of
+    their instructions; `memory`: the region's accesses; `metrics`: its metrics; its bounds are read
+    where it has any.
     """
     access_at = {(line, access.cls): access for access in accesses for line in access.lines}
     cycles: dict[tuple[Remedy, int], float] = {}  # remedy, line of the TTGIR -> cycles
@@ -307,11 +295,7 @@ def _fills_half_a_line(subject: Subject, tile: OperandTile) -> bool:
 
 
 def _is_worth_its_lines(subject: Subject, tile: OperandTile, metrics: Mapping[str, Metric]) -> bool:
-    """Whether a tile with K contiguous needs no more cache lines than are there to be had.
-
-    Rows of half a line at least are fine: no tile needs more than twice its lines then. Shorter
-    ones are where the vector cache has the time for them.
-    """
+    """Whether a tile with K contiguous needs no more cache lines than are there to be had."""
     machine, demand = subject.machine, subject.demand
     line = machine.cache_line_bytes if machine is not None else None
     if machine is None or line is None:

@@ -13,21 +13,36 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from ..base.errors import KinspectError
-from ..model import Demand, Instruction, LaunchOrigin, LdsOrigin, Metric, MetricSpec, int_of
+from ..model import Demand, Instruction, LaunchOrigin, LdsOrigin, Metric, int_of
+from .entries import of_kernels
 from .occupancy import SPECS as OCCUPANCY
 from .occupancy import metrics
 from .registers import agprs_beyond, first_known
 from .subject import NOT_ALL_READ, KernelCode, Subject
 
 LAUNCH_SPECS = (
-    MetricSpec("wave_size", "lanes", "compiler", "kernel", "Work-items per wave: 32 or 64"),
-    MetricSpec(
-        "workgroup_size", "work-items", "compiler", "kernel", "Work-items per workgroup at launch"
+    *of_kernels(
+        {
+            "wave_size": "lanes | Work-items per wave: 32 or 64",
+            "workgroup_size": "work-items | Work-items per workgroup at launch",
+        },
+        "compiler",
     ),
-    MetricSpec("waves_per_workgroup", "waves", "derived", "kernel", "Waves per workgroup"),
-    MetricSpec("lds_bytes", "bytes", "compiler", "kernel", "LDS per workgroup, dynamic included"),
-    MetricSpec(
-        "lds_limit", "bytes", "derived", "kernel", "Most LDS that one workgroup may have here"
+    *of_kernels(
+        {
+            "waves_per_workgroup": "waves | Waves per workgroup",
+        }
+    ),
+    *of_kernels(
+        {
+            "lds_bytes": "bytes | LDS per workgroup, dynamic included",
+        },
+        "compiler",
+    ),
+    *of_kernels(
+        {
+            "lds_limit": "bytes | Most LDS that one workgroup may have here",
+        }
     ),
 )
 
@@ -138,10 +153,12 @@ def _may_access_lds(instruction: Instruction) -> bool:
 
 OCCUPANCY_SPECS = (
     *OCCUPANCY,
-    MetricSpec(
-        "vgpr_pool", "registers", "derived", "kernel", "VGPRs that the waves of a SIMD share"
+    *of_kernels(
+        {
+            "vgpr_pool": "registers | VGPRs that the waves of a SIMD share",
+            "lds_pool": "bytes | LDS that resident workgroups share",
+        }
     ),
-    MetricSpec("lds_pool", "bytes", "derived", "kernel", "LDS that resident workgroups share"),
 )
 
 # Figures that depend on the size of the workgroup.
@@ -179,11 +196,7 @@ def occupancy_metrics(subject: Subject) -> Iterator[Metric]:
 
 
 def _for_the_largest(figures: dict[str, Metric], kernel_demand: Demand) -> dict[str, Metric]:
-    """Marks figures that depend on the largest workgroup allowed: the launch is not known.
-
-    Whether that workgroup fits, and the next step, say nothing of the real launch and become
-    unknown.
-    """
+    """Marks figures that depend on the largest workgroup allowed: the launch is not known."""
     waves = kernel_demand.waves_per_workgroup
     note = f"if launched with {waves} waves, the most that the kernel allows"
     groups = figures["occupancy.workgroups_per_cu"].value

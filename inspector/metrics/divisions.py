@@ -7,10 +7,6 @@ float32, an estimate by `v_rcp`, two corrections of it, the rounded result (`leg
 Triton emits such a division for `/`, `tl.fdiv` and `tl.sigmoid` on AMD's GPUs, and for a division
 by a constant or by a scalar argument; a quotient of float16 values that is rounded to float16 is
 one of float16, also where the source divides them as float32.
-
-Where the divisor stays the same through the loop, its reciprocal can be computed before it, and
-each division is one multiplication. So it is where several elements of a lane are divided by one
-value, as a row by its sum.
 """
 
 from __future__ import annotations
@@ -22,7 +18,8 @@ from ..isa.dataflow.value_graph import Operation, graph_of
 from ..isa.graph.cfg import innermost_loops
 from ..isa.vector_halves import written_registers
 from ..isa.waitflow.registers import named
-from ..model import Instruction, Loop, Metric, MetricSpec, Scalar
+from ..model import Instruction, Loop, Metric, Scalar
+from .entries import of_kernels, of_loops
 from .mix import vector_instructions
 from .subject import LineName, Subject, source_line
 
@@ -31,37 +28,37 @@ _INSTRUCTIONS, _SAVED = "division.instructions", "division.by_invariant.instruct
 _DOUBLE, _ESTIMATES = "division.double.instructions", "division.estimates"
 _OUTSIDE: Final = "division.outside"
 
-_TEXTS: Final = {
-    _EXACT: "Vector divisions of one iteration that are exact to the last bit: v_div_fixup",
-    _INSTRUCTIONS: "Vector instructions that those divisions take",
-    _INVARIANT: "Those divisions whose divisor no instruction of the loop changes",
-    _SAVED: "Vector instructions that the divisions by an unchanged divisor take beyond one "
-    "multiplication each",
-    _ESTIMATES: "The estimates by v_rcp that shorter forms of those divisions need as well, one "
-    "for each different divisor: how many (`divisors`)",
-    _DOUBLE: "Vector instructions that the exact divisions in float64 take, which have no shorter "
-    "form",
-    _AT: "Source line of the first such division, by an unchanged divisor if there is one",
-    _OUTSIDE: "Such divisions outside of hot loops, without those of source lines that divide in "
-    "a hot loop, too (`copies`): how many (`exact`), vector `instructions` that they take of the "
-    "`valu` there (`double`: those in float64), `at` the line of the first; `shared`: of these, "
-    "the ones whose divisor other elements of the lane are divided by as well (`divisors` of "
-    "them), the vector instructions that one reciprocal for each divisor would save (`saved`), and "
-    "`shared_at` which line",
-}
-_UNITS: Final = {_ESTIMATES: "mapping", _AT: "", _OUTSIDE: "mapping"}
-
-SPECS = tuple(
-    MetricSpec(
-        name,
-        _UNITS.get(name, "instructions"),
-        "derived",
-        "kernel" if name == _OUTSIDE else "loop",
-        text,
-    )
-    for name, text in _TEXTS.items()
+SPECS: Final = (
+    *of_loops(
+        {
+            _EXACT: "instructions | Vector divisions of one iteration that are exact to the last "
+            "bit: v_div_fixup",
+            _INSTRUCTIONS: "instructions | Vector instructions that those divisions take",
+            _INVARIANT: "instructions | Those divisions whose divisor no instruction of the loop "
+            "changes",
+            _SAVED: "instructions | Vector instructions that the divisions by an unchanged "
+            "divisor take beyond one multiplication each",
+            _ESTIMATES: "The estimates by v_rcp that shorter forms of those divisions need as "
+            "well, one for each different divisor: how many (`divisors`)",
+            _DOUBLE: "instructions | Vector instructions that the exact divisions in float64 "
+            "take, which have no shorter form",
+            _AT: "| Source line of the first such division, by an unchanged divisor if there is "
+            "one",
+        }
+    ),
+    *of_kernels(
+        {
+            _OUTSIDE: "Such divisions outside of hot loops, without those of source lines that "
+            "divide in a hot loop, too (`copies`): how many (`exact`), vector `instructions` that "
+            "they take of the `valu` there (`double`: those in float64), `at` the line of the "
+            "first; `shared`: of these, the ones whose divisor other elements of the lane are "
+            "divided by as well (`divisors` of them), the vector instructions that one "
+            "reciprocal for each divisor would save (`saved`), and `shared_at` which line",
+        }
+    ),
 )
 
+_UNITS: Final = {spec.name: spec.unit for spec in SPECS}
 _LAST_STEP: Final = ("v_div_fixup",)
 _LAST_STEP_OF_64_BITS: Final = "v_div_fixup_f64"
 _STEPS: Final = (
@@ -76,7 +73,7 @@ def loop_metrics(
     """Loop id -> its metrics by name."""
     return {
         loop.id: {
-            name: Metric(name, value, _UNITS.get(name, "instructions"), "derived")
+            name: Metric(name, value, _UNITS[name], "derived")
             for name, value in _of_loop(subject, loop, instructions_of[loop.id]).items()
         }
         for loop in subject.function.loops
@@ -117,12 +114,7 @@ def _by_unchanged(
 
 
 def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
-    """The metric of the divisions outside of hot loops.
-
-    Args:
-        subject: the kernel.
-        hot: ids of its hot loops.
-    """
+    """The metric of the divisions outside of hot loops."""
     function = subject.function
     if not function.instructions:
         yield Metric(_OUTSIDE, None, "mapping", "derived", "no code was read")

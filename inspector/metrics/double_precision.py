@@ -10,29 +10,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from typing import Final
 
 from ..base.recent_results import kept_for_recent
 from ..isa.dataflow.value_graph import Operation, graph_of
 from ..isa.mnemonics import access_bits
-from ..model import Function, Metric, MetricSpec, Scalar
+from ..model import Function, Scalar
+from .entries import of_both
 from .mix import VALU_CLASSES
 from .subject import Subject, Tally, line_of_most
 
-_DOUBLES: Final = "float64"
-
-SPECS = (
-    MetricSpec(
-        _DOUBLES,
-        "mapping",
-        "derived",
-        "both",
-        "Vector instructions on float64: `arithmetic`, conversions to it from float32 (`widened`) "
-        "and from it to float32 (`narrowed`), all of these (`instructions`), those of them whose "
-        "operand was loaded or whose result is stored as float64 (`of_memory`; doubles among the "
-        "kernel's arguments do not count), and `at` the line that has most of them",
-    ),
+SPECS = of_both(
+    {
+        "float64": "Vector instructions on float64: `arithmetic`, conversions to it from float32 "
+        "(`widened`) and from it to float32 (`narrowed`), all of these (`instructions`), those of "
+        "them whose operand was loaded or whose result is stored as float64 (`of_memory`; doubles "
+        "among the kernel's arguments do not count), and `at` the line that has most of them",
+    }
 )
 
 _ARITHMETIC: Final = re.compile(r"v_(?!cvt_)\w*_f64(?:_|$)")
@@ -40,21 +35,20 @@ _LOADS: Final = frozenset(("global_load", "lds_read", "smem_load"))
 _STORES: Final = frozenset(("global_store", "lds_write", "atomic"))
 
 
-def doubles(subject: Subject, region: Tally) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def doubles(subject: Subject, region: Tally) -> dict[str, Scalar]:
+    """The value of the metric of `SPECS`."""
     code = subject.function.instructions
     wide = [code[i] for i in region.indices if "f64" in code[i].op.name]
     kinds = {i.index: kind for i in wide if i.cls in VALU_CLASSES and (kind := _kind_of(i.op.name))}
     line, _ = line_of_most(code[index] for index in kinds)
     of_memory = _of_memory(subject.function) if kinds else frozenset[int]()
     counts = Counter(kinds.values())
-    value: dict[str, Scalar] = {
+    return {
         "instructions": len(kinds),
         **{kind: counts[kind] for kind in ("arithmetic", "widened", "narrowed")},
         "of_memory": len(kinds.keys() & of_memory),
         "at": line,
     }
-    yield Metric(_DOUBLES, value, "mapping", "derived")
 
 
 def _kind_of(name: str) -> str | None:
@@ -68,10 +62,7 @@ def _kind_of(name: str) -> str | None:
 
 @kept_for_recent
 def _of_memory(function: Function) -> Set[int]:
-    """Indices of float64 instructions that read a loaded number, or whose result is stored.
-
-    Registers are followed in the order of the code, whatever its branches.
-    """
+    """Indices of float64 instructions that read a loaded number, or whose result is stored."""
     start = function.resources.wave_start
     arguments = start.kernarg_ptr if start is not None else None
     places = set[int]()

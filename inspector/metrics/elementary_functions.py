@@ -59,7 +59,6 @@ class Expansion(Struct, frozen=True):
 
     Args:
         kind: the figure that counts it.
-        result: one of its instructions.
         steps: indices of its instructions.
         short: instructions that the shorter form takes.
     """
@@ -176,9 +175,8 @@ def _is_polynomial(value: Operation | None) -> bool:
 
 
 def _is_in_two_floats(value: Operation | None) -> bool:
-    """Whether a value comes of a product and its remainder, whose sum's remainder is computed too.
-
-    So pow computes y * log(x), also where x is a constant and leaves no mantissa to be split.
+    """Whether a value comes of a product and its remainder, whose sum's remainder is computed
+    too.
     """
     for total in value.made_of() if value is not None else ():
         for product in total.makers if total.name.startswith(_SUM) else ():
@@ -207,10 +205,7 @@ def _around_power_of_two(exponential: Operation) -> set[Operation]:
 
 
 def _around_logarithm(logarithm: Operation) -> set[Operation]:
-    """What stands around the `v_log` of a logf: its product with ln(2) in two parts.
-
-    A denormal argument is scaled, and the scale's logarithm taken off the result.
-    """
+    """What stands around the `v_log` of a logf: its product with ln(2) in two parts."""
     for product in logarithm.users_named(_PRODUCT):
         result = next((u for u in product.users_named(_FUSED) if logarithm in u.makers), None)
         if result is None:

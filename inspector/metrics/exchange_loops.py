@@ -11,36 +11,27 @@ address one succeeds in a turn.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
-
-from ..isa.dataflow.operands import operand_texts
-from ..isa.waitflow.registers import named
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..isa.dataflow.value_graph import Operation, is_same, operations, registers, rows_of
+from ..model import Function, Instruction, Scalar
+from .entries import of_kernels
 from .subject import LineName, Subject, own_instructions
 
-_LOOPS: Final = "atomics.exchange_loops"
-
-SPECS = (
-    MetricSpec(
-        _LOOPS,
-        "mapping",
-        "derived",
-        "kernel",
-        "Loops of a compare-and-swap whose new value is one operation of the old value and of one "
-        "that the loop does not change: how many (`loops`); those on global memory whose "
-        "operation is a sum, maximum or minimum of floats that the target has no instruction for, "
-        "though others have (`emulated`; without those that one lane of a wave does), and "
-        "`emulated_at` which line the first is",
-    ),
+SPECS = of_kernels(
+    {
+        "atomics.exchange_loops": "Loops of a compare-and-swap whose new value is one operation "
+        "of the old value and of one that the loop does not change: how many (`loops`); those on "
+        "global memory whose operation is a sum, maximum or minimum of floats that the target has "
+        "no instruction for, though others have (`emulated`; without those that one lane of a "
+        "wave does), and `emulated_at` which line the first is",
+    }
 )
 
 _SWAP: Final = re.compile(
     r"(?:(?:global|flat)_atomic_cmpswap(_x2|_b32|_b64)?|ds_cmpst(?:ore)?_rtn_b(?:32|64))$"
 )
-_COPIES: Final = frozenset(("v_mov_b32", "v_mov_b64"))
 _MOST_COPIES: Final = 8
 _MOST_INSTRUCTIONS: Final = 64
 """Of a loop that is searched; those that LLVM writes have about ten."""
@@ -85,89 +76,51 @@ _DIFFERENCES: Final = {"sub_f32": ("add_f32", 0), "subrev_f32": ("add_f32", 1)}
 _CANONICAL: Final = frozenset(("max_f32", "max_f64", "max_num_f32", "max_num_f64"))
 
 
-class _Defined(Struct, frozen=True):
-    """A register's value: the register, and the instruction of the loop that wrote it, if any."""
+def _origin(done: Sequence[Operation], row: int, until: int) -> tuple[int, Operation | None]:
+    """The register that a value was first in, and the loop's operation that made it, if any.
 
-    register: int
-    writer: int | None
-
-
-class _Loop:
-    """The instructions of one loop up to its compare-and-swap."""
-
-    def __init__(self, code: Sequence[Instruction], swap: int) -> None:
-        self.before = code[:swap]
-        self.written = {
-            register
-            for inst in code
-            for register in named(operand_texts(inst.operands)[0])
-            if not _writes_nothing(inst)
-        }
-
-    def origin(self, register: int, until: int | None = None) -> _Defined:
-        """The value that a register holds before instruction `until`, copies followed."""
-        position = len(self.before) if until is None else until
-        for _ in range(_MOST_COPIES):
-            writer = self._writer(register, position)
-            if writer is None:
-                return _Defined(register, None)
-            source = self._copied(writer, register)
-            if source is None:
-                return _Defined(register, writer)
-            register, position = source, writer
-        return _Defined(register, position)
-
-    def _writer(self, register: int, position: int) -> int | None:
-        for index in range(position - 1, -1, -1):
-            inst = self.before[index]
-            if not _writes_nothing(inst) and register in named(operand_texts(inst.operands)[0]):
-                return index
-        return None
-
-    def _copied(self, index: int, register: int) -> int | None:
-        """The register that an instruction copies (or only makes canonical) to this one."""
-        inst = self.before[index]
-        result, *sources = _parts(inst)
-        base = inst.op.name
-        offset = named(result).index(register)
-        is_canonical = (
-            base.removeprefix("v_") in _CANONICAL and len(sources) == 2 and sources[0] == sources[1]
-        )
-        if base not in _COPIES and not is_canonical:
-            return None
-        source = named(sources[0]) if sources else ()
-        return source[offset] if len(source) > offset else None
-
-    def is_unchanged(self, operand: str) -> bool:
-        """Whether no instruction of the loop writes an operand."""
-        return self.written.isdisjoint(named(operand))
+    Copies, and what only makes a value canonical, are followed back from operation `until` on.
+    """
+    for _ in range(_MOST_COPIES):
+        at = next((n for n in range(until - 1, -1, -1) if row in rows_of(done[n].results)), None)
+        if at is None:
+            return row, None
+        maker, (result, *sources) = done[at], done[at].parts.operands
+        is_canonical = _kind(maker) in _CANONICAL and len(sources) == 2 and is_same(*sources)
+        copied = registers(sources[0]) if sources else ()
+        place = registers(result).index(row) if row in registers(result) else len(copied)
+        if not (maker.name.startswith("v_mov_b") or is_canonical) or place >= len(copied):
+            return row, maker
+        row, until = copied[place], at
+    return row, None
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def _kind(operation: Operation) -> str:
+    """What an operation does: `add_f32`."""
+    return operation.parts.name.removeprefix("v_")
+
+
+def exchange_loops(subject: Subject) -> dict[str, Scalar]:
+    """The value of the metric of `SPECS`."""
     arch = subject.machine.arch if subject.machine is not None else None
     loops = 0
     emulated: list[Instruction] = []
     if any(_SWAP.match(inst.op.name) for inst in subject.function.instructions):
         for code in own_instructions(subject.function).values():
-            swap_at = _only_swap(code)
-            if swap_at is None:
+            swap = _only_swap(code)
+            name = _operation(subject.function, code, swap) if swap is not None else None
+            if swap is None or name is None:
                 continue
-            operation = _operation(code, swap_at)
-            if operation is None:
-                continue
-            swap, name = operation
             loops += 1
             is_global = not swap.op.name.startswith("ds_")
             if is_global and _needs_loop(name, arch) and not _is_of_one_lane(subject, swap):
                 emulated.append(swap)
     emulated.sort(key=lambda swap: swap.index)
-    value: dict[str, Scalar] = {
+    return {
         "loops": loops,
         "emulated": len(emulated),
         "emulated_at": LineName.of(emulated),
     }
-    yield Metric(_LOOPS, value, "mapping", "derived")
 
 
 def _needs_loop(name: str, arch: str | None) -> bool:
@@ -183,58 +136,44 @@ def _is_of_one_lane(subject: Subject, swap: Instruction) -> bool:
     return use is not None and use.lanes == 1
 
 
-def _only_swap(code: Sequence[Instruction]) -> int | None:
-    """Where the only compare-and-swap of a short loop stands in it."""
+def _only_swap(code: Sequence[Instruction]) -> Instruction | None:
+    """The only compare-and-swap of a short loop."""
     if len(code) > _MOST_INSTRUCTIONS:
         return None
-    swaps = [index for index, inst in enumerate(code) if _SWAP.match(inst.op.name)]
+    swaps = [inst for inst in code if _SWAP.match(inst.op.name)]
     return swaps[0] if len(swaps) == 1 else None
 
 
-def _operation(code: Sequence[Instruction], swap_at: int) -> tuple[Instruction, str] | None:
-    """The compare-and-swap of a loop and the operation that makes its new value, if it is one."""
-    swap = code[swap_at]
-    new, old = _exchanged(swap)
+def _operation(function: Function, code: Sequence[Instruction], swap: Instruction) -> str | None:
+    """The operation that makes the new value of a loop's compare-and-swap, if it is one."""
+    done = operations(function, code)
+    at = next(number for number, operation in enumerate(done) if operation.inst is swap)
+    new, old = _exchanged(done[at])
     if new is None or old is None:
         return None
-    loop = _Loop(code, swap_at)
-    made = loop.origin(new)
-    if made.writer is None:
+    _, maker = _origin(done, new, at)
+    if maker is None or len(maker.parts.operands) != 3:
         return None
-    maker = code[made.writer]
-    _, *sources = _parts(maker)
-    if len(sources) != 2:
-        return None
-    before = loop.origin(old)
-    name = maker.op.name.removeprefix("v_")
+    _, *sources = maker.parts.operands
+    before, made_at = _origin(done, old, at), done.index(maker)
+    written = rows_of(result for operation in done for result in operation.results)
     for place, source in enumerate(sources):
-        registers = named(source) if source.startswith("v") else ()
-        is_old = bool(registers) and loop.origin(registers[0], made.writer) == before
-        if is_old and loop.is_unchanged(sources[1 - place]):
-            total, minuend = _DIFFERENCES.get(name, (name, place))
-            return swap, total if minuend == place else name
+        rows = registers(source) if source.kind == "vgpr" else ()
+        is_old = rows and _origin(done, rows[0], made_at) == before
+        if is_old and written.isdisjoint(registers(sources[1 - place])):
+            total, minuend = _DIFFERENCES.get(_kind(maker), (_kind(maker), place))
+            return total if minuend == place else _kind(maker)
     return None
 
 
-def _exchanged(swap: Instruction) -> tuple[int | None, int | None]:
+def _exchanged(swap: Operation) -> tuple[int | None, int | None]:
     """The first registers of the new value and of the one compared with."""
-    parts = _parts(swap)
-    if swap.op.name.startswith("ds_cmpst_"):
-        first, second = parts[3:4], parts[2:3]
-    elif swap.op.name.startswith("ds_"):
-        first, second = parts[2:3], parts[3:4]
+    _, _, *data = (*swap.parts.operands, None, None)
+    if swap.name.startswith("ds_"):
+        first, second = (operand.rows if operand else range(0) for operand in data[:2])
+        new, old = (second, first) if swap.name.startswith("ds_cmpst_") else (first, second)
     else:
-        pair = named(parts[2]) if len(parts) > 2 else ()
+        pair = data[0].rows if data[0] is not None else range(0)
         half = len(pair) // 2
-        return (pair[0], pair[half]) if half else (None, None)
-    new, old = named(first[0] if first else ""), named(second[0].split()[0] if second else "")
-    return (new[0] if new else None), (old[0] if old else None)
-
-
-def _parts(inst: Instruction) -> list[str]:
-    return list(operand_texts(inst.operands))
-
-
-def _writes_nothing(inst: Instruction) -> bool:
-    """Whether the first operand is read, as a store's."""
-    return inst.cls in ("global_store", "lds_write", "scratch_store", "branch", "wait")
+        new, old = pair[:half], pair[half:]
+    return new[0] if new else None, old[0] if old else None

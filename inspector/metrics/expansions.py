@@ -1,10 +1,4 @@
-"""What operations without an instruction of their own take of a kernel's vector instructions.
-
-Found in the machine code, and so for every language: integer divisions and remainders, exponentials
-and logarithms with care for their whole range, powers, square roots. Each metric is of one region:
-the hot loop of which the operations take the largest share or, in kernels without hot loops, the
-whole kernel.
-"""
+"""What operations without an instruction of their own take of a kernel's vector instructions."""
 
 from __future__ import annotations
 
@@ -14,13 +8,14 @@ from fractions import Fraction
 from typing import Any, Final
 
 from ..isa.dataflow.value_graph import ValueGraph, graph_of
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Metric, Scalar
 from .elementary_functions import (
     Expansion,
     exponentials_and_logarithms,
     powers,
     square_roots,
 )
+from .entries import of_kernels
 from .integer_divisions import integer_divisions
 from .loop_shape import position_of
 from .mix import vector_instructions
@@ -35,22 +30,22 @@ _SHARED = (
     "of the first"
 )
 
-_TEXTS: Final = {
-    _DIVISION: "Vector divisions and remainders of integers by a divisor unknown to the compiler: "
-    f"how many (`count`, with the branches for operands of 32 bits of those of 64), {_SHARED}; "
-    "`least` of `saved` where all operands fit 32 bits; where hot loops have none: those outside "
-    "of them, beside the `loop_instructions` of an iteration of the longest (else 0)",
-    _EXP_LOG: "Exponentials (`exponentials`) and natural logarithms (`logarithms`) of float32 that "
-    f"are computed with care for rounding, overflow or denormal numbers: {_SHARED}; the v_exp and "
-    "v_log instructions are not counted; `library`: libdevice's functions that they belong to, "
-    "and `short`: what is shorter in its language, in the order to try",
-    _POWER: "Powers x**y that are computed by pow's full sequence (`count`), some of them in "
-    f"float64 (`double`): {_SHARED}",
-    _SQUARE_ROOT: "Square roots of float32 that are exact to the last bit (`count`): "
-    f"{_SHARED}; the v_sqrt instructions are not counted",
-}
-SPECS: Final = tuple(
-    MetricSpec(name, "mapping", "derived", "kernel", text) for name, text in _TEXTS.items()
+SPECS: Final = of_kernels(
+    {
+        _DIVISION: "Vector divisions and remainders of integers by a divisor unknown to the "
+        "compiler: how many (`count`, with the branches for operands of 32 bits of those of 64), "
+        f"{_SHARED}; `least` of `saved` where all operands fit 32 bits; where hot loops have "
+        "none: those outside of them, beside the `loop_instructions` of an iteration of the "
+        "longest (else 0)",
+        _EXP_LOG: "Exponentials (`exponentials`) and natural logarithms (`logarithms`) of float32 "
+        f"that are computed with care for rounding, overflow or denormal numbers: {_SHARED}; the "
+        "v_exp and v_log instructions are not counted; `library`: libdevice's functions that they "
+        "belong to, and `short`: what is shorter in its language, in the order to try",
+        _POWER: "Powers x**y that are computed by pow's full sequence (`count`), some of them in "
+        f"float64 (`double`): {_SHARED}",
+        _SQUARE_ROOT: "Square roots of float32 that are exact to the last bit (`count`): "
+        f"{_SHARED}; the v_sqrt instructions are not counted",
+    }
 )
 
 _LIBRARY_CALL: Final = "tt.extern_elementwise"
@@ -83,12 +78,7 @@ _FIND: Final[Mapping[str, tuple[_Find, tuple[str, ...]]]] = {
 
 
 def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
-    """The metrics of `SPECS`.
-
-    Args:
-        subject: the kernel.
-        hot: ids of its hot loops.
-    """
+    """The metrics of `SPECS`."""
     function = subject.function
     if not function.instructions:
         for name in _FIND:

@@ -9,36 +9,29 @@ to the instruction alone (`llvm.amdgcn.exp2`; third_party/amd, ElementwiseOpToLL
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Final
 
 from ..isa.dataflow.value_graph import Operation, graph_of
-from ..model import Metric, MetricSpec, Scalar, TtgirOp
+from ..model import Scalar, TtgirOp
+from .entries import NO_TTGIR, Unknown, of_both
 from .loop_shape import position_of
 from .subject import Place, Subject, Tally, op_line
 
-_EXPONENTIALS = "exponentials"
-
-SPECS = (
-    MetricSpec(
-        _EXPONENTIALS,
-        "mapping",
-        "derived",
-        "both",
-        "v_exp instructions at the positions of the source's tl.exp (`count`), vector "
-        "`instructions` there beside them, and `at` which line most of them are",
-    ),
+SPECS = of_both(
+    {
+        "exponentials": "v_exp instructions at the positions of the source's tl.exp (`count`), "
+        "vector `instructions` there beside them, and `at` which line most of them are",
+    }
 )
 
 _OPERATION: Final = "math.exp"
 _INSTRUCTIONS: Final = ("v_exp_f32", "v_s_exp_f32", "v_exp_f16", "v_s_exp_f16")
 
 
-def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def exponentials(subject: Subject, region: Tally) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `SPECS`."""
     if subject.ttgir is None:
-        yield Metric(_EXPONENTIALS, None, "mapping", "derived", "needs the kernel's TTGIR")
-        return
+        return NO_TTGIR
     of_source: dict[Place, TtgirOp] = {}
     for op in subject.ttgir.ops:
         if op.name == _OPERATION and op.loc is not None:
@@ -54,19 +47,15 @@ def exponentials(subject: Subject, region: Tally) -> Iterator[Metric]:
             beside |= dict.fromkeys(_beside(operation, seen), place)
     places = Counter(beside[index] for index in sorted(beside))
     most = max(places, key=lambda place: places[place], default=None)
-    value: dict[str, Scalar] = {
+    return {
         "count": count,
         "instructions": places.total(),
         "at": op_line(of_source[most]) if most is not None else None,
     }
-    yield Metric(_EXPONENTIALS, value, "mapping", "derived")
 
 
 def _beside(exponential: Operation, seen: set[Operation]) -> set[int]:
-    """What an exponential at its own position is made of, and the scaling of its result.
-
-    exp(x) / y has the position of exp(x), so that what stands there may be a division's.
-    """
+    """What an exponential at its own position is made of, and the scaling of its result."""
     loc = exponential.inst.loc
     parts: set[int] = set()
     pending: list[Operation | None] = [exponential, *filter(_is_scaling, exponential.users)]

@@ -27,31 +27,28 @@ from ..model import (
     LoopReport,
     Machine,
     Metric,
-    MetricSpec,
     Scalar,
     value_of,
 )
 from .bounds import LONGEST, MEMORY
 from .demand import wave_size
+from .entries import of_loops
 from .residency import residency
 from .subject import MATRIX_CLASSES, LineName, Subject, wait_counts
 from .written_tensors import WRITES, unwritten
 
 EXPOSED = "latency.exposed"
 
-SPECS = (
-    MetricSpec(
-        EXPOSED,
-        "mapping",
-        "estimated",
-        "loop",
-        "What one wave stands still for loads from memory in an iteration of a hot loop, if each "
-        "takes the `latency` assumed: `cycles`, `at` which line the load that "
-        "most of it is for; `work`: cycles for which all `waves` of the SIMD together have work in "
-        "an iteration each, or the device's memory has; `stored`: whether the loop writes to a "
+SPECS = of_loops(
+    {
+        EXPOSED: "What one wave stands still for loads from memory in an iteration of a hot loop, "
+        "if each takes the `latency` assumed: `cycles`, `at` which line the load that most of it "
+        "is for; `work`: cycles for which all `waves` of the SIMD together have work in an "
+        "iteration each, or the device's memory has; `stored`: whether the loop writes to a "
         "tensor that it waits for loads of; in Triton's code the `stages` that would load them "
         "ahead, or the bits of a lane where all of them are too `narrow` for that",
-    ),
+    },
+    "estimated",
 )
 
 LATENCY: Final = 500
@@ -115,9 +112,7 @@ def played_loops(subject: Subject, ways: Mapping[str, Way]) -> dict[str, Played 
     Of branches that the whole wave takes, such as the cases of a switch, none counts: an iteration
     executes one of them. What is jumped over where no lane is active counts as executed.
 
-    Args:
-        subject: the kernel.
-        ways: the longest way through an iteration of each hot loop.
+    `ways`: the longest way through an iteration of each hot loop.
     """
     machine, function = subject.machine, subject.function
     if machine is None:
@@ -159,11 +154,7 @@ def loop_metrics(
 ) -> dict[str, dict[str, Metric]]:
     """Hot loop -> its `latency.exposed`.
 
-    Args:
-        subject: the kernel.
-        loops: all of its loops, with their bounds.
-        metrics: the kernel's metrics, with its occupancy.
-        played: their iterations, by `played_loops`.
+    `loops`: all of its loops, with their bounds; `played`: their iterations, by `played_loops`.
     """
     return {
         loop.id: {EXPOSED: _exposed(subject, loop, played.get(loop.id), metrics)}
@@ -245,7 +236,6 @@ class PlayedStep(Struct, frozen=True):
     """An instruction as it was played.
 
     Args:
-        index: of the instruction.
         arrival: the clock at which the wave comes to it.
         stalled: clocks that the wave then stands still.
         cycles: clocks from there until it issues the next one.
@@ -260,9 +250,7 @@ class PlayedStep(Struct, frozen=True):
 def timeline(code: Sequence[Instruction], machine: Machine) -> list[PlayedStep]:
     """The instructions of those iterations whose mean `latency.exposed` is, in order.
 
-    Args:
-        code: a loop's own instructions.
-        machine: the target.
+    `code`: a loop's own instructions.
     """
     steps: list[PlayedStep] = []
     _played(code, machine, steps)
@@ -272,11 +260,7 @@ def timeline(code: Sequence[Instruction], machine: Machine) -> list[PlayedStep]:
 def _played(
     code: Sequence[Instruction], machine: Machine, played: list[PlayedStep] | None = None
 ) -> Played:
-    """Plays one wave's iterations.
-
-    Operations of a counter are taken to end in order, stores at once: what they wait for is not
-    looked at.
-    """
+    """Plays one wave's iterations."""
     counted = _LOADS | {"scratch_load", "atomic"}
     if not {"vscnt", "storecnt"} & machine.counters.keys():
         counted |= _STORES
@@ -326,9 +310,8 @@ def _cycles(inst: Instruction, machine: Machine) -> int:
 
 
 def _waves(subject: Subject, metrics: Mapping[str, Metric]) -> _Waves | None:
-    """The waves that fit, or that the launch has; of one that is too small for the GPU the former.
-
-    Such a launch may be a test's.
+    """The waves that fit, or that the launch has; of one that is too small for the GPU the
+    former.
     """
     machine, demand = subject.machine, subject.demand
     resident = residency(machine, demand, metrics) if machine and demand else None

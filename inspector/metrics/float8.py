@@ -11,30 +11,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from ..model import Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from ..model import Scalar, TtgirModule, TtgirOp
+from .entries import of_kernels
 from .loop_shape import position_of
 from .mix import VALU_CLASSES
 from .subject import Place, Subject, op_line
 
-_WRITTEN_OUT = "convert.written_out"
-
-SPECS = (
-    MetricSpec(
-        _WRITTEN_OUT,
-        "mapping",
-        "derived",
-        "kernel",
-        "Conversions from or to 8-bit floats in place of which stand other instructions than the "
-        "target's for such formats: how many operations of the TTGIR (`conversions`), vector "
-        "`instructions` at their positions, and of the one that has most `at` which line, `source` "
-        "and `result` type; the `formats` that the target has instructions for, in Triton's names, "
-        "where that one has another, and how many conversions would be shorter `by_bfloat16`; both "
-        "none where there are none. Of a format that has instructions, or on a target without any, "
-        "only the latter count",
-    ),
+SPECS = of_kernels(
+    {
+        "convert.written_out": "Conversions from or to 8-bit floats in place of which stand other "
+        "instructions than the target's for such formats: how many operations of the TTGIR "
+        "(`conversions`), vector `instructions` at their positions, and of the one that has most "
+        "`at` which line, `source` and `result` type; the `formats` that the target has "
+        "instructions for, in Triton's names, where that one has another, and how many "
+        "conversions would be shorter `by_bfloat16`; both none where there are none. Of a format "
+        "that has instructions, or on a target without any, only the latter count",
+    }
 )
 
 _FLOAT8: Final = re.compile(r"f8E\w+")
@@ -57,12 +52,9 @@ _FORMATS: Final[Mapping[str, str]] = {
 _INSTRUCTION: Final = re.compile(r"v_cvt_\w*(?:fp8|bf8)")
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
-    if subject.ttgir is None:
-        yield Metric(_WRITTEN_OUT, None, "mapping", "derived", "needs the kernel's TTGIR")
-        return
-    conversions = float8_conversions(subject.ttgir)
+def written_out(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
+    """The value of the metric of `SPECS`."""
+    conversions = float8_conversions(module)
     instructions: Counter[Place] = Counter()
     converted: set[Place] = set()
     for inst in subject.function.instructions if conversions else ():
@@ -77,19 +69,18 @@ def compute(subject: Subject) -> Iterator[Metric]:
     formats = _FORMATS.get(arch)
     other = {place for place in instructions if _has_other(conversions[place], formats)}
     by_bfloat16 = {place for place in instructions if _goes_by_bfloat16(conversions[place])}
-    written_out = [p for p in instructions if p in other | by_bfloat16 and p not in converted]
-    most = max(written_out, key=lambda place: instructions[place], default=None)
+    expanded = [p for p in instructions if p in other | by_bfloat16 and p not in converted]
+    most = max(expanded, key=lambda place: instructions[place], default=None)
     source, result = _elements(conversions[most]) if most is not None else (None, None)
-    value: dict[str, Scalar] = {
-        "conversions": len(written_out),
-        "instructions": sum(instructions[place] for place in written_out),
+    return {
+        "conversions": len(expanded),
+        "instructions": sum(instructions[place] for place in expanded),
         "at": op_line(conversions[most]) if most is not None else None,
         "source": source,
         "result": result,
         "formats": formats if most in other else None,
         "by_bfloat16": len(by_bfloat16 - converted) or None,
     }
-    yield Metric(_WRITTEN_OUT, value, "mapping", "derived")
 
 
 def float8_conversions(ttgir: TtgirModule) -> dict[Place, TtgirOp]:

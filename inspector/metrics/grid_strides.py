@@ -9,28 +9,25 @@ blockDim.x)`): right for any row, and often launched with a work-item for each o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Final, NamedTuple
 
 from ..isa.dataflow.operands import VCC, Operand
 from ..isa.dataflow.value_graph import Operation, graph_of, registers, rows_of
-from ..model import Function, Loop, Metric, MetricSpec, Scalar
+from ..model import Function, Loop, Scalar
 from .argument_words import DISPATCH, KERNARG, loaded_word
+from .entries import NOT_IN_TRITON, Unknown, of_loops
 from .subject import Subject
 
 GRID_STRIDE: Final = "loop.grid_stride"
 
-SPECS: Final = (
-    MetricSpec(
-        GRID_STRIDE,
-        "mapping",
-        "derived",
-        "loop",
-        "Whether it goes on, and ends, by steps of the grid's size (`by_grid`), and of such a "
-        "loop the `cus` of the GPU: launched with a work-item for each element it goes round once; "
-        "`group`: `workgroup` where it goes on by the size of that: it goes round once where the "
-        "workgroup has a work-item for each element. None for Triton's code",
-    ),
+SPECS: Final = of_loops(
+    {
+        GRID_STRIDE: "Whether it goes on, and ends, by steps of the grid's size (`by_grid`), and "
+        "of such a loop the `cus` of the GPU: launched with a work-item for each element it goes "
+        "round once; `group`: `workgroup` where it goes on by the size of that: it goes round "
+        "once where the workgroup has a work-item for each element. None for Triton's code",
+    }
 )
 
 _SUM: Final = ("add", "sub")
@@ -64,26 +61,22 @@ class _Step(NamedTuple):
     of_size: Sequence[bool]
 
 
-def loop_metrics(subject: Subject) -> dict[str, dict[str, Metric]]:
-    """Loop id -> its metric by name."""
-    function = subject.function
+def strides(subject: Subject) -> dict[str, dict[str, Scalar]] | Unknown:
+    """Loop id -> the value of the metric of `SPECS`."""
     if subject.ttgir is not None:
-        note = "not looked for in Triton's code"
-        unknown = Metric(GRID_STRIDE, None, "mapping", "derived", note)
-        return {loop.id: {GRID_STRIDE: unknown} for loop in function.loops}
+        return NOT_IN_TRITON
+    function = subject.function
     by_grid = _by_size(function, _GRID_SIZES, _COUNTS_BEFORE_SIZES)
     by_group = _by_size(function, _GROUP_SIZES_DISPATCHED, _GROUP_SIZES) - by_grid
     cus = subject.machine.cus if subject.machine is not None else None
-    metrics = {}
-    for loop in function.loops:
-        is_by_grid = loop.id in by_grid
-        value: Mapping[str, Scalar] = {
-            "by_grid": is_by_grid,
-            "cus": cus if is_by_grid else None,
+    return {
+        loop.id: {
+            "by_grid": loop.id in by_grid,
+            "cus": cus if loop.id in by_grid else None,
             "group": "workgroup" if loop.id in by_group else None,
         }
-        metrics[loop.id] = {GRID_STRIDE: Metric(GRID_STRIDE, value, "mapping", "derived")}
-    return metrics
+        for loop in function.loops
+    }
 
 
 def _by_size(function: Function, dispatched: Sequence[int], hidden: Sequence[int]) -> set[str]:
@@ -109,10 +102,7 @@ def _by_size(function: Function, dispatched: Sequence[int], hidden: Sequence[int
 
 
 def _is_multiple(name: str, sources: Sequence[Operand], of_size: Sequence[bool]) -> bool:
-    """Whether all that an operation adds to a multiple of a size is one itself.
-
-    A position, such as what a loop carries, is none.
-    """
+    """Whether all that an operation adds to a multiple of a size is one itself."""
     added = list(zip(sources, of_size, strict=True)) if name.startswith((*_SUM, *_FUSED)) else []
     return all(
         is_size or not registers(source) or (source.kind, source.first) == ("sgpr", VCC)
@@ -143,10 +133,7 @@ def _goes_on(function: Function, loop: Loop, steps: Sequence[_Step]) -> bool:
 
 
 def _is_compared(own: Sequence[Operation], code: Set[int], step: Operation) -> bool:
-    """Whether a loop compares what it goes on by, or what follows from that, with something.
-
-    A pointer that moves by the size beside a counter is not: the counter ends the loop.
-    """
+    """Whether a loop compares what it goes on by, or what follows from that, with something."""
     carried = rows_of(step.results)
     following = {step}
     for operation in own:

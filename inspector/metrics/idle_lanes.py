@@ -1,38 +1,28 @@
-"""How many of a workgroup's lanes take part in its accesses of memory.
-
-A row that is shorter than the workgroup leaves the lanes behind its end idle, and a loop under
-`threadIdx.x == 0` all lanes but one: waves, registers and issue slots are taken all the same. Masks
-that arguments or loaded values decide are left open: there all lanes count.
-"""
+"""How many of a workgroup's lanes take part in its accesses of memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..model import Metric, MetricSpec, Scalar
+from ..model import Scalar
+from .entries import NOT_IN_TRITON, Unknown, of_both
 from .lanes import LDS_ACCESSES
 from .subject import LANE_EXCHANGES, LineName, Subject, Tally
 
 if TYPE_CHECKING:
     from ..lanes.address_sweep import Places
 
-IDLE: Final = "idle_lanes"
 
-SPECS: Final = (
-    MetricSpec(
-        IDLE,
-        "mapping",
-        "derived",
-        "both",
-        "Lanes of a workgroup that take part in accesses of global memory and LDS, by the code's "
-        "masks: the `most` in one of them, `of` how many, `at` which line that one is; how many "
-        "are `loads`, how many `stores` or atomics, how many have `unknown` masks or addresses "
-        "(with one the figures of "
-        "lanes are None); masks that arguments or loaded values decide leave all lanes; "
-        "`conditions` on lanes within the loop or kernel; None for Triton's code, and where the "
-        "workgroup's size is not known",
-    ),
+SPECS: Final = of_both(
+    {
+        "idle_lanes": "Lanes of a workgroup that take part in accesses of global memory and LDS, "
+        "by the code's masks: the `most` in one of them, `of` how many, `at` which line that one "
+        "is; how many are `loads`, how many `stores` or atomics, how many have `unknown` masks or "
+        "addresses (with one the figures of lanes are None); masks that arguments or loaded "
+        "values decide leave all lanes; `conditions` on lanes within the loop or kernel; None for "
+        "Triton's code, and where the workgroup's size is not known",
+    }
 )
 
 _STORES: Final = frozenset(("global_store", "atomic"))
@@ -40,15 +30,12 @@ _ACCESSES: Final = frozenset(("global_load", *_STORES, *LDS_ACCESSES))
 _LEAST_DRAWS: Final = 2
 
 
-def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
-    """The metric of a region."""
-    demand = subject.demand
+def idle_lanes(subject: Subject, region: Tally) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `SPECS`."""
     if subject.ttgir is not None:
-        yield Metric(IDLE, None, "mapping", "derived", "not looked for in Triton's code")
-        return
-    if not subject.places or demand.waves_from == "largest":
-        yield Metric(IDLE, None, "mapping", "derived", "the workgroup's size is not known")
-        return
+        return NOT_IN_TRITON
+    if not subject.places or subject.demand.waves_from == "largest":
+        return Unknown("the workgroup's size is not known")
     code = [subject.function.instructions[index] for index in region.indices]
     accesses = [
         inst
@@ -67,7 +54,7 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
             most, at = active, LineName.of([inst])
     if unknown:
         most, at = 0, None
-    value: dict[str, Scalar] = {
+    return {
         "most": most or None,
         "of": lanes,
         "loads": sum(inst.cls == "global_load" for inst in accesses),
@@ -78,7 +65,6 @@ def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
         ),
         "at": at,
     }
-    yield Metric(IDLE, value, "mapping", "derived")
 
 
 def _taking_part(places: Sequence[Places] | None, lanes: int) -> int | None:

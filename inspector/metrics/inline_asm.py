@@ -7,23 +7,18 @@ stderr fails the compile; this examines the code itself, independent of messages
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from ..isa.mnemonics import lookup
-from ..model import Metric, MetricSpec, Scalar, TtgirOp
+from ..model import Scalar, TtgirModule, TtgirOp
+from .entries import NO_CODE, Unknown, of_kernels
 from .subject import NOT_ALL_READ, LineName, Subject
 
-_DROPPED = "inline_asm.dropped"
-
-SPECS = (
-    MetricSpec(
-        _DROPPED,
-        "mapping",
-        "derived",
-        "kernel",
-        "Inline assembly with side effects whose instructions are not in the code: `pieces` of "
-        "`of`, the first one's `text`, `at` which line",
-    ),
+SPECS = of_kernels(
+    {
+        "inline_asm.dropped": "Inline assembly with side effects whose instructions are not in "
+        "the code: `pieces` of `of`, the first one's `text`, `at` which line",
+    }
 )
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|;[^\n]*", re.S)
@@ -32,40 +27,29 @@ _LABEL = re.compile(r"^\s*[\w.$]+:(?!\w)")
 _MACRO = re.compile(r"^\s*\.(?:macro|rept|rep|irpc?|if\w*|altmacro|long|quad|short|byte)\b", re.M)
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def dropped(subject: Subject, module: TtgirModule) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `SPECS`."""
     function = subject.function
-    note = ""
-    if subject.ttgir is None:
-        note = "needs the kernel's TTGIR"
-    elif not function.instructions:
-        note = "no code was read"
-    elif not function.all_read:
-        note = NOT_ALL_READ
-    elif function.calls:
-        note = "the kernel calls other functions, which may hold it"
-    if note or subject.ttgir is None:
-        yield Metric(_DROPPED, None, "mapping", "derived", note)
-        return
+    if not function.instructions:
+        return NO_CODE
+    if not function.all_read:
+        return Unknown(NOT_ALL_READ)
+    if function.calls:
+        return Unknown("the kernel calls other functions, which may hold it")
     # Only kernels with a TTGIR need what reads one.
     from ..ttgir.queries import assembly_text, inline_assembly
 
-    pieces = inline_assembly(subject.ttgir)
+    pieces = inline_assembly(module)
     code = [inst.op.name for inst in function.instructions] if pieces else []
     missing = [
         op
         for op in pieces
         if not op.attributes.get("pure", False) and not _stands_in(mnemonics(_text(op)), code)
     ]
-    text = assembly_text(missing[0]) if missing else None
-    yield Metric(_DROPPED, _value(missing, len(pieces), text), "mapping", "derived")
-
-
-def _value(missing: Sequence[TtgirOp], total: int, text: str | None) -> dict[str, Scalar]:
     return {
         "pieces": len(missing),
-        "of": total,
-        "text": text,
+        "of": len(pieces),
+        "text": assembly_text(missing[0]) if missing else None,
         "at": LineName.of(missing),
     }
 

@@ -6,8 +6,6 @@ leaves, and two corrections by comparison (AMDGPUCodeGenPrepare, `expandDivRem32
 instructions, of which the eight of the estimate are shared by divisions by one divisor. Where all
 lanes share the dividend as well, the corrections are scalar, cost little and are not counted. One
 of 64 bits has a branch to the sequence of 32 bits for operands that fit.
-
-A division by a constant is a product with a constant, one by a power of two a shift.
 """
 
 from __future__ import annotations
@@ -76,10 +74,7 @@ def _with_shared_divisor(function: Function, block: Sequence[Operation]) -> Sequ
 
 
 def _division(comparison: Operation) -> set[Operation]:
-    """The operations of the division whose first correction is this comparison, else none.
-
-    It compares the divisor with dividend - quotient * divisor, and the quotient is a high half.
-    """
+    """The operations of the division whose first correction is this comparison, else none."""
     if len(comparison.sources) != 2:
         return set()
     left_number = int("_le_" in comparison.name)

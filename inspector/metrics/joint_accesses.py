@@ -150,10 +150,7 @@ def _narrow_access(inst: Instruction) -> tuple[str, int, int] | None:
 def _runs(
     group: Sequence[tuple[int, Instruction]], bits: int, widths: Collection[int]
 ) -> Iterator[tuple[int, int]]:
-    """The accesses of a group that have neighbours, each with the bits of its run.
-
-    A run beside an access as wide as all of it is the tail of a loop or what is left at an edge.
-    """
+    """The accesses of a group that have neighbours, each with the bits of its run."""
     by_offset: dict[int, list[Instruction]] = {}
     for offset, inst in group:
         by_offset.setdefault(offset, []).append(inst)

@@ -100,10 +100,7 @@ def compare_transposed(
 
 
 def _has_match(where: Array, active: Array | None, size: int, elements: Elements) -> bool:
-    """Whether some registers' elements lie as the lanes do, and side by side.
-
-    Arguments as for `compare`; some lane takes part.
-    """
+    """Whether some registers' elements lie as the lanes do, and side by side."""
     starts = _starts(where, active, elements.offsets)
     # The elements that an instruction moves in a lane are neighbours.
     return any(

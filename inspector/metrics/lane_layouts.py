@@ -1,11 +1,4 @@
-"""Checks the lane addresses derived from the code against those of Triton's layouts.
-
-`lanes.addresses` derives the address of each lane of an access from the machine code alone. The
-TTGIR states the same independently: a tensor's layout gives the element in each register of each
-lane of each wave; a buffer's layout, or the arithmetic of pointers and offsets, gives the element's
-address. For each instruction that an operation became there must be registers whose elements lie
-relative to one another, over all lanes of all waves, as the instruction's lanes do.
-"""
+"""Checks the lane addresses derived from the code against those of Triton's layouts."""
 
 from __future__ import annotations
 
@@ -72,11 +65,7 @@ def checked(subject: Subject, accesses: Sequence[Access]) -> tuple[Access, ...]:
 def _combined(
     verdicts: Mapping[int, Verdict | None], site_verdicts: Mapping[int, set[Verdict | None]]
 ) -> Verdict | None:
-    """The verdict on an operation by those on its instructions.
-
-    Operations of one position cannot be distinguished: each is matched with all instructions there.
-    If an instruction agrees with another operation of the position, it belongs to that one.
-    """
+    """The verdict on an operation by those on its instructions."""
     agreeing = {verdict for site, verdict in verdicts.items() if verdict == "agree"}
     for site, verdict in verdicts.items():
         if verdict == "agree" or "agree" in site_verdicts[site]:

@@ -1,7 +1,4 @@
-"""Metrics of a region's accesses of LDS and global memory: bank conflicts, cache lines.
-
-`lanes` has the figures of each access.
-"""
+"""Metrics of a region's accesses of LDS and global memory: bank conflicts, cache lines."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from ..isa.mnemonics import access_bits
-from ..model import Access, Instruction, LaneUse, MemoryOp, Metric, MetricSpec, Scalar, SourceLoc
+from ..model import Access, Instruction, LaneUse, MemoryOp, Metric, Scalar, SourceLoc
+from .entries import of_both
 from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
 from .loop_shape import position_of
 from .options import option
@@ -28,96 +26,51 @@ _ELEMENT_BYTES: Final = 8
 """Of the largest element: whoever moves more at once has a vector of neighbours already."""
 NOT_LOOKED_AT = "where its lanes lie was not looked at"
 
-SPECS = (
-    MetricSpec(
-        "lds.conflict_cycles",
-        "cycles",
-        "derived",
-        "both",
-        "Cycles that LDS bank conflicts add to one wave's accesses, 0 where it has none; unknown "
-        "if one of them is",
-    ),
-    MetricSpec(
-        "lds.data_cycles",
-        "cycles",
-        "derived",
-        "both",
-        "Cycles for which the LDS serves one wave's accesses, conflicts included",
-    ),
-    MetricSpec(
-        "lds.conflicts",
-        "mapping",
-        "derived",
-        "both",
-        "The access of LDS with most cycles of conflicts: how many times as long as without it "
-        "takes (`ways`), `instruction`, `at` which line (`isa`: of the assembly), `writes`; "
-        "`accesses` with conflicts, of `of`, of which `unknown`; `known` cycles of conflicts of "
-        "the others, of the `known_cycles` that they take, those of reads that are narrower than a "
-        "bank `narrow`; `origin` of the phases. What was tried on all accesses of the same bytes: "
-        "`pad` bytes more after each `row` bytes leave `padded` cycles; pieces of `swizzle` bytes, "
-        "their numbers XORed with that of the row; `bank_row` bytes of all banks; left out where "
-        "Triton laid the tile out: there the cycles of conflicts that a change of the source "
-        "reaches (`curable`): `order_at` which line an operand is loaded whose K is not "
-        "contiguous; `across_at` which line one is loaded whose K is, for a product of the vector "
-        "unit; the num_`stages` without which no operand is loaded ahead that tl.trans turns; "
-        "`whole` bits of one that fills a bank and no kpack widens; a `kpack` to try",
-    ),
-    MetricSpec(
-        "cache.lines",
-        "lines",
-        "derived",
-        "both",
-        "Cache lines that one wave's accesses of global memory touch; unknown if one of them is",
-    ),
-    MetricSpec(
-        "cache.lines_ideal",
-        "lines",
-        "derived",
-        "both",
-        "Cache lines that as many distinct bytes of each access need at least",
-    ),
-    MetricSpec(
-        "cache.line_use",
-        "%",
-        "derived",
-        "both",
-        "Share of those lines' bytes that the accesses use",
-    ),
-    MetricSpec(
-        "cache.waste",
-        "mapping",
-        "derived",
-        "both",
-        "The access of global memory that touches most lines for nothing: its `lines`, `ideal`, "
-        "`percent` unused of the lines' bytes, `line` in each, `instruction`, `at` which line "
-        "(`isa`: of the assembly), `writes`; "
-        "`accesses` with more lines than they need, of `of` loads and stores, of which `unknown` "
-        "(atomics are left out); `known` lines of the others, `known_ideal` that their bytes need, "
-        "both without accesses of which no lane takes part where sizes are large; "
-        "`across`: accesses of work-items that lie side by side in y, not in x, of the worst of "
-        "which `across_at` which line, `across_lines`, `across_ideal`; "
-        "`in_rows` of those that lie side by side in x; `origin`: "
-        "`estimated` where it depends on sizes that are not known; "
-        "`by_stride`: whether each lane has a line for itself by a stride that is an argument, "
-        "`by_size`: by one that the kernel also compares something with or divides by, as the "
-        "length of a row; "
-        "`by_products`: lines too many of stores of products in the layout of the matrix "
-        "instructions, whose rows fill lines: another access is named where there is one; "
-        "`by_splits`: lines too many of tiles whose rows fill lines, but whose accesses are split "
-        "for no reason that is known",
-    ),
-    MetricSpec(
-        "cache.uniform_loads",
-        "mapping",
-        "derived",
-        "both",
-        "Loads of global memory whose lanes all read the same address, where a scalar load would "
-        "do: `loads` of `of`, of which `unknown`; `unwritten` of tensors that the kernel does not "
-        "write; the first's `instruction` and `at` which line, of these where there is one; "
-        "`scalars` of the unwritten that are scalars in the TTGIR too, of 32 bits or more, through "
-        "the arguments `pointers`; `curable`: those of them that become scalar loads, in Triton's "
-        "code the scalars, in other code the unwritten",
-    ),
+SPECS = of_both(
+    {
+        "lds.conflict_cycles": "cycles | Cycles that LDS bank conflicts add to one wave's "
+        "accesses, 0 where it has none; unknown if one of them is",
+        "lds.data_cycles": "cycles | Cycles for which the LDS serves one wave's accesses, "
+        "conflicts included",
+        "lds.conflicts": "The access of LDS with most cycles of conflicts: how many times as long "
+        "as without it takes (`ways`), `instruction`, `at` which line (`isa`: of the assembly), "
+        "`writes`; `accesses` with conflicts, of `of`, of which `unknown`; `known` cycles of "
+        "conflicts of the others, of the `known_cycles` that they take, those of reads that are "
+        "narrower than a bank `narrow`; `origin` of the phases. What was tried on all accesses of "
+        "the same bytes: `pad` bytes more after each `row` bytes leave `padded` cycles; pieces of "
+        "`swizzle` bytes, their numbers XORed with that of the row; `bank_row` bytes of all "
+        "banks; left out where Triton laid the tile out: there the cycles of conflicts that a "
+        "change of the source reaches (`curable`): `order_at` which line an operand is loaded "
+        "whose K is not contiguous; `across_at` which line one is loaded whose K is, for a "
+        "product of the vector unit; the num_`stages` without which no operand is loaded ahead "
+        "that tl.trans turns; `whole` bits of one that fills a bank and no kpack widens; a "
+        "`kpack` to try",
+        "cache.lines": "lines | Cache lines that one wave's accesses of global memory touch; "
+        "unknown if one of them is",
+        "cache.lines_ideal": "lines | Cache lines that as many distinct bytes of each access need "
+        "at least",
+        "cache.line_use": "% | Share of those lines' bytes that the accesses use",
+        "cache.waste": "The access of global memory that touches most lines for nothing: its "
+        "`lines`, `ideal`, `percent` unused of the lines' bytes, `line` in each, `instruction`, "
+        "`at` which line (`isa`: of the assembly), `writes`; `accesses` with more lines than they "
+        "need, of `of` loads and stores, of which `unknown` (atomics are left out); `known` lines "
+        "of the others, `known_ideal` that their bytes need, both without accesses of which no "
+        "lane takes part where sizes are large; `across`: accesses of work-items that lie side by "
+        "side in y, not in x, of the worst of which `across_at` which line, `across_lines`, "
+        "`across_ideal`; `in_rows` of those that lie side by side in x; `origin`: `estimated` "
+        "where it depends on sizes that are not known; `by_stride`: whether each lane has a line "
+        "for itself by a stride that is an argument, `by_size`: by one that the kernel also "
+        "compares something with or divides by, as the length of a row; `by_products`: lines too "
+        "many of stores of products in the layout of the matrix instructions, whose rows fill "
+        "lines: another access is named where there is one; `by_splits`: lines too many of tiles "
+        "whose rows fill lines, but whose accesses are split for no reason that is known",
+        "cache.uniform_loads": "Loads of global memory whose lanes all read the same address, "
+        "where a scalar load would do: `loads` of `of`, of which `unknown`; `unwritten` of "
+        "tensors that the kernel does not write; the first's `instruction` and `at` which line, "
+        "of these where there is one; `scalars` of the unwritten that are scalars in the TTGIR "
+        "too, of 32 bits or more, through the arguments `pointers`; `curable`: those of them that "
+        "become scalar loads, in Triton's code the scalars, in other code the unwritten",
+    }
 )
 
 
@@ -156,13 +109,9 @@ def with_layouts(
 ) -> Iterator[Metric]:
     """The metrics of a Triton kernel, by what the layouts of its tiles allow.
 
-    Args:
-        subject: the kernel.
-        own: the result of `compute` for a region.
-        metrics: the region's other metrics.
-        accesses: the kernel's accesses, with the lines of their instructions.
-        memory: the region's accesses.
-        tiles: the operands of dots that a remedy reaches, by `conflict_remedies`.
+    `own`: the result of `compute` for a region; `metrics`: the region's other metrics; `accesses`:
+    the kernel's accesses, with the lines of their instructions; `memory`: the region's accesses;
+    `tiles`: the operands of dots that a remedy reaches, by `conflict_remedies`.
     """
     access_at = {line: access for access in accesses for line in access.lines}
     products = any(metrics[name].value for name in _PRODUCTS & metrics.keys())
@@ -234,10 +183,7 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
 
 
 def _as_scalars(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction]:
-    """The loads that the target has a scalar load for: of less than 32 bits on gfx12 alone.
-
-    Flat loads have none: what they read may be of the LDS, or private.
-    """
+    """The loads that the target has a scalar load for: of less than 32 bits on gfx12 alone."""
     is_gfx12 = subject.machine is not None and subject.machine.arch.startswith("gfx12")
     return [
         load
@@ -550,10 +496,7 @@ def _is_by_size(use: LaneUse, sizes: SizeArguments) -> bool:
 
 
 def _is_by_stride(use: LaneUse) -> bool:
-    """Whether each lane has a line for itself by a stride that is an argument.
-
-    That may be a row's length, or the 1 of a dimension that is contiguous.
-    """
+    """Whether each lane has a line for itself by a stride that is an argument."""
     if use.origin != "estimated" or use.bytes is None or use.lanes is None:
         return False
     return use.lines == use.lanes and use.bytes <= _ELEMENT_BYTES * use.lanes

@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from ..isa.graph.cfg import innermost_loops
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, Loop, Machine, Metric, MetricSpec, Scalar
+from ..model import Instruction, Loop, Machine, Metric, Scalar
+from .entries import of_loops
 from .load_paths import code_of, load_paths
 from .loop_steps import access_steps
 from .residency import residency, shared_cycles
@@ -25,20 +26,17 @@ from .subject import LineName, Subject
 
 WALKS: Final = "lane_walks"
 
-SPECS: Final = (
-    MetricSpec(
-        WALKS,
-        "mapping",
-        "estimated",
-        "loop",
-        "Accesses of global memory in a hot loop whose address rests on a value that each lane has "
-        "loaded for itself, and moves by at most half a cache line in an iteration: each lane goes "
-        "along a stretch of its own. How many `accesses` of the `of` on the path with most loads, "
-        "the first `at` which line; `lines` that one wave's touch "
-        "if no two lanes share one, `ideal` for as many bytes side by side; `cycles` that the "
-        "vector cache takes for these and for the accesses whose lines are known, of all resident "
-        "waves, `least` with the ideal ones in place of these",
-    ),
+SPECS: Final = of_loops(
+    {
+        WALKS: "Accesses of global memory in a hot loop whose address rests on a value that each "
+        "lane has loaded for itself, and moves by at most half a cache line in an iteration: each "
+        "lane goes along a stretch of its own. How many `accesses` of the `of` on the path with "
+        "most loads, the first `at` which line; `lines` that one wave's touch if no two lanes "
+        "share one, `ideal` for as many bytes side by side; `cycles` that the vector cache takes "
+        "for these and for the accesses whose lines are known, of all resident waves, `least` "
+        "with the ideal ones in place of these",
+    },
+    "estimated",
 )
 
 _CLASSES: Final = frozenset(("global_load", "global_store", "atomic"))
@@ -47,13 +45,7 @@ _CLASSES: Final = frozenset(("global_load", "global_store", "atomic"))
 def loop_metrics(
     subject: Subject, hot: Set[str], metrics: Mapping[str, Metric]
 ) -> dict[str, dict[str, Metric]]:
-    """Hot loop -> its metric.
-
-    Args:
-        subject: the kernel.
-        hot: ids of its hot loops.
-        metrics: the kernel's metrics, with its occupancy.
-    """
+    """Hot loop -> its metric."""
     return {loop: {WALKS: metric} for loop, metric in _metrics(subject, hot, metrics)}
 
 

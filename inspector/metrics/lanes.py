@@ -1,8 +1,4 @@
-"""LDS banks and cache lines that the lanes of each access touch, by their addresses.
-
-`lanes.addresses` derives the lanes' addresses; figures that are the same in all its draws belong
-to the code, others stay unknown, with the reason.
-"""
+"""LDS banks and cache lines that the lanes of each access touch, by their addresses."""
 
 from __future__ import annotations
 
@@ -50,12 +46,8 @@ def lane_uses(
 ) -> dict[int, LaneUse]:
     """The uses of one wave's execution of each access, by index of the instruction.
 
-    Args:
-        function: the kernel.
-        machine: the target.
-        threads: work-items of the workgroup in x, y, z.
-        arguments: the known arguments.
-        largest: the launch may have fewer waves than that.
+    `threads`: work-items of the workgroup in x, y, z; `arguments`: the known arguments; `largest`:
+    the launch may have fewer waves than that.
 
     Returns:
         The uses; nothing where the kernel does not state the start of its waves.
@@ -127,13 +119,9 @@ def uses_at(
 ) -> dict[int, LaneUse]:
     """The uses of accesses, by index of the instruction.
 
-    Args:
-        function: the kernel.
-        located: where the lanes lie.
-        machine: the target.
-        largest: as for `lane_uses`.
-        known: the uses of patterns on the same target that are known; others are added.
-        wanted: indices of the instructions that are asked about, none of them of LDS; None: all.
+    `located`: where the lanes lie; `largest`: as for `lane_uses`; `known`: the uses of patterns on
+    the same target that are known; others are added; `wanted`: indices of the instructions that are
+    asked about, none of them of LDS; None: all.
     """
     if located is None:
         return dict.fromkeys(_sites(function), LaneUse(unknown=TOO_LARGE))
@@ -269,9 +257,7 @@ def sum_of(figures: Iterable[float | None]) -> float | None:
 
 
 def _of_pattern(places: Places, machine: Machine, cache: dict[_Pattern, LaneUse]) -> LaneUse:
-    """The use of an access, computed once for each pattern of lanes: most of a kernel's
-    are alike.
-    """
+    """The use of an access, computed once for each pattern of lanes."""
     if places.scattered:
         return LaneUse(unknown=FROM_MEMORY)
     # Banks and lines do not change when all addresses of a wave move by a multiple of their rows.
@@ -472,10 +458,7 @@ def _likely(
 
 
 def _leaves_lanes_out(places: Places) -> bool:
-    """Whether lanes are masked out of an access by what is not known.
-
-    (Addresses that come from memory are left alone.)
-    """
+    """Whether lanes are masked out of an access by what is not known."""
     if places.scattered or places.active is None:
         return False
     first = places.active[0]
@@ -507,10 +490,7 @@ def _lie_across(places: Places, shape: tuple[int, int, int]) -> bool:
 
 
 def _of_wide_rows(uses: Mapping[int, LaneUse]) -> dict[int, LaneUse]:
-    """Uses of a workgroup whose rows were taken to be as long as a wave.
-
-    Which lanes share an address, or a bank of the LDS, depends on the rows' length most.
-    """
+    """Uses of a workgroup whose rows were taken to be as long as a wave."""
     return {
         site: LaneUse(unknown=use.unknown or SHAPE)
         if use.lines is None

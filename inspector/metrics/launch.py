@@ -16,7 +16,8 @@ from typing import Final
 from msgspec import Struct
 
 from ..machines import matrix_cycles
-from ..model import Machine, Metric, MetricSpec, Origin, TtgirModule, TtgirOp, int_of
+from ..model import Machine, Metric, Origin, TtgirModule, TtgirOp, int_of
+from .entries import of_kernels
 from .loop_shape import position_of
 from .residency import Residency, residency
 from .source_trips import MOST_WORKGROUPS, most_iterations
@@ -29,72 +30,36 @@ LEAST, STATED = "launch.matrix_us", "time.measured_us"
 SHARE, IMPOSSIBLE = "time.bound_share", "time.impossible"
 
 SPECS = (
-    MetricSpec(
-        ROUNDS,
-        "count",
-        "derived",
-        "kernel",
-        "How often the launch fills the GPU with workgroups, the last time perhaps in part",
+    *of_kernels(
+        {
+            ROUNDS: "count | How often the launch fills the GPU with workgroups, the last time "
+            "perhaps in part",
+            EFFICIENCY: "% | Share of the places for workgroups that those rounds use: the rest "
+            "of the last is idle",
+            ITERATIONS: "iterations | Iterations of the kernel's longest loop in the workgroup "
+            "that makes most (of very many workgroups, the first ones); those of a nested loop "
+            "are all of them",
+            LOOP_BYTES: "bytes | Bytes that its loops load, in the workgroup that loads most; "
+            "unknown if one of them is",
+            BY_PROGRAM: "bool | Whether each workgroup starts the longest loop at its own number "
+            "and goes on by the number of workgroups, so that more of them share the iterations "
+            "out",
+            EXCHANGED: "bool | Whether the longest loop loads from a tensor that it stores to, "
+            "with a barrier between, as lanes do that need each other's results of the iteration "
+            "before",
+            LEAST: "us | Time that the launch's dots take the matrix units at least, at the GPU's "
+            "peak clock",
+        }
     ),
-    MetricSpec(
-        EFFICIENCY,
-        "%",
-        "derived",
-        "kernel",
-        "Share of the places for workgroups that those rounds use: the rest of the last is idle",
-    ),
-    MetricSpec(
-        ITERATIONS,
-        "iterations",
-        "derived",
-        "kernel",
-        "Iterations of the kernel's longest loop in the workgroup that makes most (of very many "
-        "workgroups, the first ones); those of a nested loop are all of them",
-    ),
-    MetricSpec(
-        LOOP_BYTES,
-        "bytes",
-        "derived",
-        "kernel",
-        "Bytes that its loops load, in the workgroup that loads most; unknown if one of them is",
-    ),
-    MetricSpec(
-        BY_PROGRAM,
-        "bool",
-        "derived",
-        "kernel",
-        "Whether each workgroup starts the longest loop at its own number and goes on by the "
-        "number of workgroups, so that more of them share the iterations out",
-    ),
-    MetricSpec(
-        EXCHANGED,
-        "bool",
-        "derived",
-        "kernel",
-        "Whether the longest loop loads from a tensor that it stores to, with a barrier between, "
-        "as lanes do that need each other's results of the iteration before",
-    ),
-    MetricSpec(
-        LEAST,
-        "us",
-        "derived",
-        "kernel",
-        "Time that the launch's dots take the matrix units at least, at the GPU's peak clock",
-    ),
-    MetricSpec(STATED, "us", "measured", "kernel", "Time of a launch, as stated with --time-us"),
-    MetricSpec(
-        SHARE,
-        "%",
+    *of_kernels(
+        {
+            STATED: "us | Time of a launch, as stated with --time-us",
+            SHARE: "% | Share of the stated time that the matrix work takes at least: 100 is the "
+            "best there is",
+            IMPOSSIBLE: "bool | Whether the stated time is shorter than the matrix work takes at "
+            "least",
+        },
         "measured",
-        "kernel",
-        "Share of the stated time that the matrix work takes at least: 100 is the best there is",
-    ),
-    MetricSpec(
-        IMPOSSIBLE,
-        "bool",
-        "measured",
-        "kernel",
-        "Whether the stated time is shorter than the matrix work takes at least",
     ),
 )
 
@@ -127,10 +92,8 @@ def gpu_of(machine: Machine, resident: Residency) -> Gpu | None:
 def least_us(cycles: Sequence[float], waves: int, gpu: Gpu) -> float:
     """The least time of the matrix units for a launch's work.
 
-    Args:
-        cycles: for each workgroup, the clocks of one of its waves on its SIMD's matrix unit.
-        waves: waves of a workgroup.
-        gpu: the GPU.
+    `cycles`: for each workgroup, the clocks of one of its waves on its SIMD's matrix unit; `waves`:
+    waves of a workgroup.
 
     Returns:
         Microseconds.
@@ -144,12 +107,7 @@ def least_us(cycles: Sequence[float], waves: int, gpu: Gpu) -> float:
 
 
 def compute(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]:
-    """The metrics of `SPECS`.
-
-    Args:
-        subject: the kernel.
-        metrics: its other metrics, its occupancy among them.
-    """
+    """The metrics of `SPECS`."""
     machine, demand = subject.machine, subject.demand
     resident = residency(machine, demand, metrics) if machine and demand else None
     gpu = gpu_of(machine, resident) if machine and resident else None

@@ -8,34 +8,29 @@ waves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-from ..model import Metric, MetricSpec, Scalar
+from ..model import Scalar
 from .capacity import capacity
 from .demand import wave_size
+from .entries import Unknown, of_kernels
 from .subject import Subject
 
-_BOUNDS: Final = "launch_bounds"
-
-SPECS = (
-    MetricSpec(
-        _BOUNDS,
-        "mapping",
-        "derived",
-        "kernel",
-        "The workgroup that HIP code is compiled for where the launch is not known and the code "
-        "allows the largest there is, as without __launch_bounds__: its `work_items`, and the most "
-        "`vgprs` (AGPRs included on unified register files) that it leaves each lane",
-    ),
+SPECS = of_kernels(
+    {
+        "launch_bounds": "The workgroup that HIP code is compiled for where the launch is not "
+        "known and the code allows the largest there is, as without __launch_bounds__: its "
+        "`work_items`, and the most `vgprs` (AGPRs included on unified register files) that it "
+        "leaves each lane",
+    }
 )
 
 DEFAULT: Final = 1024
 """Work-items that clang assumes (LLVM, AMDGPU's default of amdgpu-flat-work-group-size for HIP)."""
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def default_bounds(subject: Subject) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `SPECS`."""
     resources, facts, machine = subject.function.resources, subject.facts, subject.machine
     lanes = wave_size(subject).value
     is_default = (
@@ -45,13 +40,7 @@ def compute(subject: Subject) -> Iterator[Metric]:
         and subject.ttgir is None
     )
     if machine is None or not isinstance(lanes, int) or not is_default:
-        note = "the target is unknown" if machine is None else "its workgroup is bounded"
-        yield Metric(_BOUNDS, None, "mapping", "derived", note)
-        return
+        return Unknown("the target is unknown" if machine is None else "its workgroup is bounded")
     unit = capacity(machine, lanes, False, facts.llvm)
     waves = -(-DEFAULT // lanes)
-    value: dict[str, Scalar] = {
-        "work_items": DEFAULT,
-        "vgprs": unit.most_vgprs(-(-waves // unit.eus)),
-    }
-    yield Metric(_BOUNDS, value, "mapping", "derived")
+    return {"work_items": DEFAULT, "vgprs": unit.most_vgprs(-(-waves // unit.eus))}

@@ -1,8 +1,4 @@
-"""The buffers that hold a kernel's LDS where most of it is in use.
-
-An LDS limit that is exceeded, or an occupancy that LDS limits, is remedied at the largest of them:
-fewer stages free nothing where a tile stored before the loop takes the space.
-"""
+"""The buffers that hold a kernel's LDS where most of it is in use."""
 
 from __future__ import annotations
 
@@ -11,31 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ..model import LdsBuffer, Metric, MetricSpec, Scalar, SourceLoc, TtgirModule, TtgirOp
+from ..model import LdsBuffer, Metric, Scalar, SourceLoc, TtgirModule, TtgirOp
+from .entries import of_kernels, unknown
 from .subject import Subject, source_line, variable_name
 
 _HOLDERS, _LARGEST = "lds.holders", "lds.largest"
 MOST_NAMED = 3
 _ONE_AHEAD = 2  # num_stages with which one tile is in flight
 
-SPECS = (
-    MetricSpec(
-        _HOLDERS,
-        "name",
-        "derived",
-        "kernel",
-        "The largest buffers among those that hold LDS where most of it is in use: name, shape, "
-        "type, line, bytes",
-    ),
-    MetricSpec(
-        _LARGEST,
-        "mapping",
-        "derived",
-        "kernel",
-        "The largest of them: `name`, `kind` (pipelined, operand, exchange), `copies`, `bytes` of "
-        "all copies without padding, `dtype`, `shape`, `at` which line, `fix`: what makes it "
-        "smaller",
-    ),
+SPECS = of_kernels(
+    {
+        _HOLDERS: "name | The largest buffers among those that hold LDS where most of it is in "
+        "use: name, shape, type, line, bytes",
+        _LARGEST: "The largest of them: `name`, `kind` (pipelined, operand, exchange), `copies`, "
+        "`bytes` of all copies without padding, `dtype`, `shape`, `at` which line, `fix`: what "
+        "makes it smaller",
+    }
 )
 
 
@@ -53,10 +40,7 @@ def lds_buffers(subject: Subject) -> tuple[LdsBuffer, ...]:
 
 
 def _as_allocated(buffers: Sequence[LdsBuffer], total: int | None) -> tuple[LdsBuffer, ...]:
-    """The buffers, with exchanges no larger than the LDS that the others leave.
-
-    A tile that is exchanged may pass in parts, whose number only the lowering decides.
-    """
+    """The buffers, with exchanges no larger than the LDS that the others leave."""
     exchanges = [buffer for buffer in buffers if buffer.at_peak and buffer.kind == "exchange"]
     other_bytes = sum(
         buffer.size or 0 for buffer in buffers if buffer.at_peak and buffer.kind != "exchange"
@@ -128,10 +112,7 @@ def _of_module(
 def _by_operation(
     module: TtgirModule, allocations: Mapping[int, tuple[int, int | None]]
 ) -> dict[int, tuple[int | None, int | None]]:
-    """Index of the operation -> offset and bytes of its buffer.
-
-    One with a region ends on a line of its own, behind the last operation of the region.
-    """
+    """Index of the operation -> offset and bytes of its buffer."""
     places: dict[int, tuple[int | None, int | None]] = {}
     on_line = {op.line: op.index for op in module.ops}
     starts = sorted(on_line)
@@ -172,16 +153,12 @@ def kernel_metrics(
 ) -> Iterator[Metric]:
     """The metrics of `SPECS`.
 
-    Args:
-        subject: the kernel.
-        buffers: the result of `lds_buffers`.
-        stages: num_stages of the compile.
+    `buffers`: the result of `lds_buffers`; `stages`: num_stages of the compile.
     """
     holders = [buffer for buffer in buffers if buffer.at_peak and buffer.size]
     if not holders:
         note = "needs the kernel's TTGIR" if subject.ttgir is None else "no buffer is in LDS"
-        for spec in SPECS:
-            yield Metric(spec.name, None, spec.unit, spec.origin, note)
+        yield from unknown(SPECS, note)
         return
     listed = [_described(buffer) for buffer in holders[:MOST_NAMED]]
     omitted = len(holders) - len(listed)

@@ -1,10 +1,4 @@
-"""How often a loop's products use what they read from LDS.
-
-A product of two matrices whose work-items compute one element each reads two values from LDS for
-each multiply-add: the LDS of a CU delivers 128 bytes a cycle, that is 32 values, for which its
-vector units do 64 to 128 multiply-adds. Only values that serve several products, as where each
-work-item computes a block of elements in registers, let the vector units keep up.
-"""
+"""How often a loop's products use what they read from LDS."""
 
 from __future__ import annotations
 
@@ -16,21 +10,19 @@ from msgspec import Struct
 
 from ..isa.vector_halves import halves
 from ..isa.waitflow.registers import named, split_destination
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Metric, Scalar
+from .entries import of_loops
 from .subject import MATRIX_CLASSES, LineName
 
 OPERANDS: Final = "lds_operands"
 
-SPECS: Final = (
-    MetricSpec(
-        OPERANDS,
-        "mapping",
-        "estimated",
-        "loop",
-        "What the products of a hot loop without matrix instructions take from LDS: `dwords` "
-        "of a lane in an iteration, `uses` of them as operands, and `at` which line the first "
-        "read is",
-    ),
+SPECS: Final = of_loops(
+    {
+        OPERANDS: "What the products of a hot loop without matrix instructions take from LDS: "
+        "`dwords` of a lane in an iteration, `uses` of them as operands, and `at` which line the "
+        "first read is",
+    },
+    "estimated",
 )
 
 _FEWEST_READS: Final = 4
@@ -58,8 +50,7 @@ class OperandUse(Struct, frozen=True):
 def compute(executed: Sequence[Instruction]) -> Iterator[Metric]:
     """The metric of `SPECS`, where a loop has it.
 
-    Args:
-        executed: what an iteration of the loop executes on its longest way.
+    `executed`: what an iteration of the loop executes on its longest way.
     """
     reads = sum(inst.cls == "lds_read" for inst in executed)
     if reads < _FEWEST_READS or any(inst.cls in MATRIX_CLASSES for inst in executed):
@@ -76,9 +67,8 @@ def compute(executed: Sequence[Instruction]) -> Iterator[Metric]:
 def operand_use(executed: Sequence[Instruction]) -> OperandUse:
     """Counts the operands of products that come from LDS.
 
-    Args:
-        executed: the instructions of one iteration, in order. They are walked through twice, for
-            what is read at an iteration's end for the next.
+    `executed`: the instructions of one iteration, in order. They are walked through twice, for what
+    is read at an iteration's end for the next.
     """
     holder: dict[int, tuple[int, int]] = {}
     """Register -> the read that the value comes from, and the register that this one filled."""
@@ -120,10 +110,7 @@ def _copies(name: str, operands: str) -> Iterator[tuple[int, int]]:
 
 
 def _operands(name: str, sources: str) -> Iterator[int]:
-    """Registers of a product's operands, each as often as it is taken.
-
-    Both products of a packed one of 32 bits take one half of a pair where its modifiers say so.
-    """
+    """Registers of a product's operands, each as often as it is taken."""
     if not name.startswith("v_pk_") or "f32" not in name:
         yield from named(sources)
         return

@@ -1,8 +1,4 @@
-"""LDS races: accesses of different waves to the same bytes that nothing orders.
-
-`lanes.lds` analyses the code without running it. A kernel without races is one whose
-decidable accesses are all in order; their number is part of the figure.
-"""
+"""LDS races: accesses of different waves to the same bytes that nothing orders."""
 
 from __future__ import annotations
 
@@ -10,9 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ..base.errors import unforeseen
-from ..model import Instruction, Metric, MetricSpec, Scalar, int_of
+from ..model import Instruction, Metric, Scalar, int_of
 from .arguments import known_arguments
 from .demand import wave_size
+from .entries import of_kernels
 from .lane_metrics import NO_LDS, NOT_LOOKED_AT
 from .lanes import SHAPE, workgroup_shape
 from .launch_bounds import DEFAULT
@@ -28,22 +25,18 @@ _MOST_IN_NOTE: Final = 4
 """Pairs that a note lists."""
 _LDS: Final = frozenset(("lds_read", "lds_write", "lds_atomic", "lds_direct", "lds_direct_store"))
 
-SPECS = (
-    MetricSpec(
-        RACES,
-        "mapping",
-        "derived",
-        "kernel",
-        "Pairs of instructions by which two waves touch the same bytes of LDS in no order, one of "
-        "them writing: how many `pairs`; of the one that meets in most `bytes` the `first` and the "
-        "`second` instruction, `first_at`, `second_at` (lines of the source), `first_line`, "
-        "`second_line` (of the assembly), the `cause` (`barrier`: none lies between; `wait`: one "
-        "does, in `barrier_line`, but `first` is not waited for before it; `own-wait`: a wave does "
-        "not wait for its own copy into LDS); `decided` accesses, of `of`: what the others touch "
-        "is not known. Of a launch that may have one wave, which has no races: "
-        "`pairs_of_two_waves` in place of `pairs`, and `one_wave`, its work-items, where the code "
-        "bounds no workgroup",
-    ),
+SPECS = of_kernels(
+    {
+        RACES: "Pairs of instructions by which two waves touch the same bytes of LDS in no order, "
+        "one of them writing: how many `pairs`; of the one that meets in most `bytes` the `first` "
+        "and the `second` instruction, `first_at`, `second_at` (lines of the source), "
+        "`first_line`, `second_line` (of the assembly), the `cause` (`barrier`: none lies "
+        "between; `wait`: one does, in `barrier_line`, but `first` is not waited for before it; "
+        "`own-wait`: a wave does not wait for its own copy into LDS); `decided` accesses, of "
+        "`of`: what the others touch is not known. Of a launch that may have one wave, which has "
+        "no races: `pairs_of_two_waves` in place of `pairs`, and `one_wave`, its work-items, "
+        "where the code bounds no workgroup",
+    }
 )
 
 

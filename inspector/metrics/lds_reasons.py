@@ -25,11 +25,8 @@ def explain_lds(
 ) -> Reason | None:
     """The reason that an access of LDS moves fewer than 128 bits; None where it could.
 
-    Args:
-        tile: the operation.
-        limits: the elements of a lane that lie side by side.
-        linear: the layout of the tile in registers.
-        graph: the values of the function.
+    `limits`: the elements of a lane that lie side by side; `linear`: the layout of the tile in
+    registers.
     """
     need = WIDEST_BITS // limits.bits
     if limits.elements >= need:

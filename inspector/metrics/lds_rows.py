@@ -1,11 +1,4 @@
-"""Padding or swizzles that would free an array in LDS of bank conflicts, tried on its accesses.
-
-Rows are derived from the lanes: where two lanes whose numbers differ in one bit have bytes of
-others between them, their distance may be that of two rows. For each such pitch all accesses that
-touch the same bytes are laid out anew, with padding after each row or with the row's pieces in
-another order, and their cycles are computed again. Bytes of padding are multiples of the widest
-access, which stays aligned then.
-"""
+"""Padding or swizzles that would free an array in LDS of bank conflicts, tried on its accesses."""
 
 from __future__ import annotations
 
@@ -56,10 +49,8 @@ def remedies(
 ) -> dict[int, LdsRemedy]:
     """The remedy for the array of each instruction with conflicts.
 
-    Args:
-        accesses: accesses of LDS by instruction, where the figures are known.
-        conflicting: the instructions with conflicts.
-        arch: gfx name.
+    `accesses`: accesses of LDS by instruction, where the figures are known; `conflicting`: the
+    instructions with conflicts.
     """
     spans = {site: _span(site_accesses) for site, site_accesses in accesses.items()}
     widest = max(
@@ -135,10 +126,7 @@ _Layout = Callable[[Array], Array]
 
 
 def _best(accesses: Sequence[_Access], base: int, widest: int, arch: str) -> LdsRemedy:
-    """The padding and the swizzle with fewest cycles over all accesses.
-
-    Of equal paddings the one that is not too large a share of the row, and the shortest row.
-    """
+    """The padding and the swizzle with fewest cycles over all accesses."""
     ((now, ideal),) = _cycles(accesses, arch, [lambda where: where], DWORD)
     remedy = LdsRemedy(accesses=sum(a.times for a in accesses), cycles=now, cycles_ideal=ideal)
     paddings: list[tuple[float, bool, int, int]] = []
@@ -212,9 +200,7 @@ def _with_swizzle(base: int, pitch: int, piece: int) -> _Layout:
 def _cycles(
     accesses: Sequence[_Access], arch: str, layouts: Sequence[_Layout], period: int
 ) -> list[tuple[float, float]]:
-    """For each layout the cycles of one execution of all accesses by a wave, and the least; the
-    mean over waves.
-    """
+    """For each layout the cycles of one execution of all accesses by a wave, and the least."""
     # Accesses that are served alike are served together: the arrays are small.
     served: dict[tuple[int, bool, int], list[int]] = {}
     for number, access in enumerate(accesses):

@@ -1,8 +1,5 @@
-"""Reductions and scans that halve their distance step by step in LDS, with a barrier for each step.
-
-`for (s = n / 2; s > 0; s /= 2) { if (t < s) a[t] += a[t + s]; __syncthreads(); }` makes all waves
-of the workgroup meet log2(n) times, though from a distance below the wave's size on each step stays
-within one wave, whose lanes exchange values without LDS or barrier.
+"""Reductions and scans that halve their distance step by step in LDS, with a barrier for each
+step.
 """
 
 from __future__ import annotations
@@ -14,23 +11,18 @@ from typing import Final
 from msgspec import Struct
 
 from ..isa.dataflow.operands import operand_texts
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Scalar
+from .entries import NOT_IN_TRITON, Unknown, of_kernels
 from .subject import LineName, Subject, own_instructions
 
-_TREES: Final = "lds_trees"
-
-SPECS = (
-    MetricSpec(
-        _TREES,
-        "mapping",
-        "derived",
-        "kernel",
-        "Reductions and scans in LDS whose steps each combine an element with one at half (or "
-        "twice) the distance of the step before, with a barrier between them: how many `trees`, of "
-        "which `loops` have a number of steps that is not known here; `barriers` in the code of "
-        "all of them, the first `at` which line; None for Triton's code, where the compiler "
-        "chooses",
-    ),
+SPECS = of_kernels(
+    {
+        "lds_trees": "Reductions and scans in LDS whose steps each combine an element with one at "
+        "half (or twice) the distance of the step before, with a barrier between them: how many "
+        "`trees`, of which `loops` have a number of steps that is not known here; `barriers` in "
+        "the code of all of them, the first `at` which line; None for Triton's code, where the "
+        "compiler chooses",
+    }
 )
 
 _BARRIERS: Final = frozenset(("s_barrier", "s_barrier_wait"))
@@ -64,10 +56,7 @@ class _Step(Struct, frozen=True):
 
     @property
     def combines(self) -> bool:
-        """Whether elements that are written are read before, together with others.
-
-        An argument of the minimum is written beside it, and read from the other element alone.
-        """
+        """Whether elements that are written are read before, together with others."""
         return len(self.writes) < len(self.reads) <= 2 * len(self.writes) and not set(
             self.writes
         ).isdisjoint(self.reads)
@@ -94,11 +83,10 @@ class _Step(Struct, frozen=True):
         return distances.pop() if len(distances) == 1 else None
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def trees(subject: Subject) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `SPECS`."""
     if subject.ttgir is not None:
-        yield Metric(_TREES, None, "mapping", "derived", "not looked for in Triton's code")
-        return
+        return NOT_IN_TRITON
     code = subject.function.instructions
     loops: list[_Step] = []
     runs: list[Sequence[_Step]] = []
@@ -114,13 +102,12 @@ def compute(subject: Subject) -> Iterator[Metric]:
         barriers += sum(map(len, runs))
     firsts = [step.first_write for step in (*loops, *(run[0] for run in runs))]
     firsts.sort(key=lambda inst: inst.index)
-    value: dict[str, Scalar] = {
+    return {
         "trees": len(firsts),
         "loops": len(loops),
         "barriers": barriers,
         "at": LineName.of(firsts),
     }
-    yield Metric(_TREES, value, "mapping", "derived")
 
 
 def _step(code: Sequence[Instruction]) -> _Step | None:

@@ -1,29 +1,18 @@
-"""Loops that go on, in smaller steps, where another loop has stopped.
-
-`while (p + 8 <= end) p += 8; while (p < end) p += 1;`: the second loop does less than one iteration
-of the first, however long the array is. In the code both add a constant to a register, and what the
-second one begins with follows from what the first one ended with.
-"""
+"""Loops that go on, in smaller steps, where another loop has stopped."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
-from ..isa.dataflow.operands import operand_texts
+from ..isa.dataflow.value_graph import Operation, graph_of, is_same, registers, rows_of
 from ..isa.twos_complement import signed
-from ..isa.vector_halves import written_registers
-from ..isa.waitflow.registers import named, split_destination
-from ..model import Function, Instruction, Loop
+from ..model import Function
 
-_SUM: Final = re.compile(r"[sv]_(add|sub|subrev)k?_(?:(?:co|nc)_)*[iu](?:32|64)")
+_SUM: Final = re.compile(r"[sv]_(add|sub|subrev)(k?)_[iu](?:32|64)")
 _SHIFTED_SUM: Final = "v_lshl_add_u64"
-_COMPARISONS: Final = ("s_cmp", "s_bitcmp", "v_cmpx")
-_LITERAL: Final = re.compile(r"-?(?:0x[0-9a-f]{1,16}|0|[1-9]\d{0,18})")
-_FLAGS: Final = re.compile(r"vcc(?:_lo)?|exec(?:_lo)?|null|s\[\d+:\d+\]")
 
 
 def leftovers(function: Function) -> set[str]:
@@ -32,8 +21,8 @@ def leftovers(function: Function) -> set[str]:
     innermost = [loop for loop in function.loops if loop.id not in inner]
     if len(innermost) < 2:
         return set()
-    steps = {loop.id: dict(_steps(function, loop)) for loop in innermost}
-    moved = cache(lambda index: _moved(function.instructions[index]))
+    code = list(graph_of(function).blocks([block.start for block in function.blocks]))
+    steps = {loop.id: dict(_steps([code[number] for number in loop.blocks])) for loop in innermost}
     found = set[str]()
     for main in innermost:
         behind = sorted(
@@ -49,9 +38,9 @@ def leftovers(function: Function) -> set[str]:
         origins = {register: {step} for register, step in steps[main.id].items()}
         reached = max(main.blocks) + 1
         for loop in behind:
-            for block in function.blocks[reached : loop.header]:
-                for index in range(block.start, block.stop):
-                    _follow(moved(index), origins)
+            for block in code[reached : loop.header]:
+                for operation in block:
+                    _follow(operation, origins)
             reached = max(reached, loop.header)
             if not origins:
                 break
@@ -69,74 +58,46 @@ def _goes_on(origins: Mapping[int, Set[int]], steps: Mapping[int, int]) -> bool:
     )
 
 
-def _follow(moved: tuple[Set[int], Set[int]], origins: dict[int, set[int]]) -> None:
-    """Hands the steps that registers come from on to what an instruction computes from them."""
-    sources, results = moved
+def _follow(operation: Operation, origins: dict[int, set[int]]) -> None:
+    """Hands the steps that registers come from on to what an operation computes from them."""
     passed = set[int]()
-    for register in sources:
-        passed.update(origins.get(register, ()))
-    for register in results:
+    if not operation.inst.cls.endswith("_load"):
+        for register in rows_of(operation.sources):
+            passed.update(origins.get(register, ()))
+    for register in rows_of(operation.results):
         if passed:
             origins[register] = passed
         else:
             origins.pop(register, None)
 
 
-def _moved(inst: Instruction) -> tuple[Set[int], Set[int]]:
-    """The registers that an instruction computes from, and those that it writes."""
-    _, sources = split_destination(inst.operands)
-    return set() if inst.cls.endswith("_load") else set(named(sources)), _results(inst)
-
-
-def _results(inst: Instruction) -> set[int]:
-    """The registers that an instruction writes; some comparisons set SCC or EXEC alone."""
-    return set() if inst.op.name.startswith(_COMPARISONS) else written_registers(inst)
-
-
-def _steps(function: Function, loop: Loop) -> Iterator[tuple[int, int]]:
+def _steps(blocks: Sequence[Sequence[Operation]]) -> Iterator[tuple[int, int]]:
     """Yields the registers that each iteration adds a constant to, and nothing else, with it."""
-    writes: Counter[int] = Counter()
-    added: dict[int, int] = {}
-    for number in loop.blocks:
-        block = function.blocks[number]
-        for inst in function.instructions[block.start : block.stop]:
-            writes.update(_results(inst))
-            step = _step(inst)
-            if step is not None:
-                register, constant = step
-                added[register] = constant
-    for register, constant in added.items():
-        if writes[register] == 1:
-            yield register, constant
+    done = [operation for block in blocks for operation in block]
+    writes = Counter(row for operation in done for row in rows_of(operation.results))
+    for operation in done:
+        step = _step(operation)
+        row = registers(operation.results[0])[0] if step else None
+        if step and row is not None and writes[row] == 1:
+            yield row, step
 
 
-def _step(inst: Instruction) -> tuple[int, int] | None:
-    """The register that an instruction adds a constant to, the lower half of 64 bits, with it."""
-    name = inst.op.name
-    is_shifted = name == _SHIFTED_SUM
-    sum_of = _SUM.fullmatch(name)
-    if sum_of is None and not is_shifted:
+def _step(operation: Operation) -> int | None:
+    """The constant that an operation adds to its own result, of 64 bits to the lower half."""
+    sources, result = [*operation.sources], operation.results[:1]
+    is_shifted = operation.name == _SHIFTED_SUM
+    sum_of = _SUM.fullmatch(operation.name)
+    if is_shifted and len(sources) == 3 and sources[1].integer == 0:
+        del sources[1]
+    elif sum_of is None:
         return None
-    result, *sources = operand_texts(inst.operands)
-    registers = named(result)
-    if not registers:
+    if len(sources) != 2 or not result or not registers(result[0]):
         return None
-    if is_shifted and (len(sources) != 3 or sources[1] != "0"):
+    kind, is_short = (sum_of[1], sum_of[2]) if sum_of is not None else ("add", "")
+    if kind == "subrev" or (kind == "add" and sources[0].integer is not None):
+        sources.reverse()
+    register, constant = sources
+    if not is_same(register, result[0]) or constant.integer is None:
         return None
-    operands = [text for text in sources if not _FLAGS.fullmatch(text) or named(text) == registers]
-    if is_shifted:
-        operands = [operands[0], operands[-1]]
-    is_short = name.startswith("s_addk")
-    if is_short:
-        operands.insert(0, result)
-    operation = "add" if sum_of is None else sum_of[1]
-    if operation == "subrev":
-        operands.reverse()
-    if len(operands) != 2:
-        return None
-    if operation == "add" and _LITERAL.fullmatch(operands[0]):
-        operands.reverse()
-    if named(operands[0]) != registers or not _LITERAL.fullmatch(operands[1]):
-        return None
-    step = signed(int(operands[1], 0), 16 if is_short else 32)
-    return (registers[0], step if operation == "add" else -step) if step else None
+    step = signed(constant.integer, 16 if is_short else 32)
+    return step if kind == "add" else -step

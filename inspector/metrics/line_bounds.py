@@ -16,10 +16,7 @@ def line_cycles(kernel: KernelReport, function: Function, machine: Machine) -> d
     only the busier direction counts there. Lines that do not occupy the unit are left out, and so
     are loops without a bound and those bound by the latency of a chain, which is no line's own.
 
-    Args:
-        kernel: with the bounds of its hot loops.
-        function: its code.
-        machine: its target.
+    `kernel`: with the bounds of its hot loops.
     """
     units = {
         loop.id: str(metric.value)

@@ -1,7 +1,5 @@
-"""How many registers hold values that are still needed: the pressure behind the allocated counts.
-
-The allocator cannot do with fewer than the fullest instruction needs; what it takes beyond that is
-the price of its order and of tuples that must lie together.
+"""How many registers hold values that are still needed: the pressure behind the allocated
+counts.
 """
 
 from __future__ import annotations
@@ -16,8 +14,8 @@ from ..isa.graph.cfg import innermost_loops
 from ..model import (
     Instruction,
     Metric,
-    MetricSpec,
 )
+from .entries import of_both, of_loops, unknown
 from .subject import (
     NOT_ALL_READ,
     KernelCode,
@@ -35,41 +33,27 @@ _FULLEST, _UNTOUCHED, _DEAD = "live.at", "live.untouched", "live.dead_writes"
 _NOT_FOLLOWED = "its registers were not followed"
 
 SPECS = (
-    MetricSpec(
-        VGPRS,
-        "registers",
-        "derived",
-        "both",
-        "VGPRs that hold values which are still read, at the instruction where they are most; no "
-        "allocation can take fewer",
+    *of_both(
+        {
+            VGPRS: "registers | VGPRs that hold values which are still read, at the instruction "
+            "where they are most; no allocation can take fewer",
+            AGPRS: "registers | AGPRs likewise, where they are most",
+            SGPRS: "registers | SGPRs likewise, where they are most, VCC included",
+            _FULLEST: "The instruction at which most VGPRs and AGPRs are live: `vgprs`, `agprs`, "
+            "`at` which line (`isa`: of the assembly), `instruction`",
+        },
+        keys={_FULLEST: frozenset({"vgprs", "agprs", "at", "isa"})},
     ),
-    MetricSpec(AGPRS, "registers", "derived", "both", "AGPRs likewise, where they are most"),
-    MetricSpec(
-        SGPRS, "registers", "derived", "both", "SGPRs likewise, where they are most, VCC included"
+    *of_loops(
+        {
+            _UNTOUCHED: "registers | VGPRs and AGPRs that live through the whole loop, nested "
+            "loops included, and are neither read nor written in it",
+        }
     ),
-    MetricSpec(
-        _FULLEST,
-        "mapping",
-        "derived",
-        "both",
-        "The instruction at which most VGPRs and AGPRs are live: `vgprs`, `agprs`, `at` which line "
-        "(`isa`: of the assembly), `instruction`",
-        keys=frozenset({"vgprs", "agprs", "at", "isa"}),
-    ),
-    MetricSpec(
-        _UNTOUCHED,
-        "registers",
-        "derived",
-        "loop",
-        "VGPRs and AGPRs that live through the whole loop, nested loops included, and are neither "
-        "read nor written in it",
-    ),
-    MetricSpec(
-        _DEAD,
-        "instructions",
-        "derived",
-        "both",
-        "Vector instructions whose results nothing reads",
+    *of_both(
+        {
+            _DEAD: "instructions | Vector instructions whose results nothing reads",
+        }
     ),
 )
 
@@ -116,9 +100,7 @@ def compute(subject: Subject, counted: Tally) -> Iterator[Metric]:
     """Figures of a region: the fullest of its instructions."""
     live, why = subject.live
     if live is None or not counted.indices:
-        for spec in SPECS:
-            if spec.scope == "both":
-                yield Metric(spec.name, None, spec.unit, spec.origin, why)
+        yield from unknown([spec for spec in SPECS if spec.scope == "both"], why)
         return
     needed = [live.needed[index] for index in counted.indices]
     for name, column in zip((VGPRS, AGPRS, SGPRS), zip(*needed, strict=True), strict=True):
@@ -139,10 +121,6 @@ def named(subject: Subject, hot: Set[str]) -> tuple[NamedValues, str]:
 
     Nothing where they are not known or not asked for: what cannot be named costs these tables, not
     the report.
-
-    Args:
-        subject: the kernel.
-        hot: ids of its hot loops.
 
     Returns:
         The values; a note where an unforeseen error is why there are none.

@@ -1,9 +1,4 @@
-"""What the registers hold where most are live, and what is spilled, in the words of the source.
-
-A register's value is named by the instructions that made it and by those that read it next. Neither
-alone would do: where code was shared or moved, an address has the position of another access, and
-what a dot takes has that of the loop.
-"""
+"""What the registers hold where most are live, and what is spilled, in the words of the source."""
 
 from __future__ import annotations
 
@@ -26,11 +21,8 @@ from .value_flow import ValueFlow
 def named_values(subject: Subject, live: Liveness, index: int, hot: Set[str]) -> NamedValues:
     """The values that registers and spill slots hold at an instruction, and all that are spilled.
 
-    Args:
-        subject: the kernel.
-        live: its live registers.
-        index: of the instruction, as a rule the one at which most are live.
-        hot: ids of the hot loops.
+    `live`: its live registers; `index`: of the instruction, as a rule the one at which most are
+    live.
     """
     named = _NamedRegisters(subject, live)
     return NamedValues(
@@ -190,10 +182,7 @@ class _NamedRegisters:
         return tuple(values)
 
     def _holder(self, row: int, web: Web) -> tuple[int, Sequence[int]]:
-        """The dword whose value a dword is parked with, and the stores of that value.
-
-        The dword itself with its own stores, except in half-empty pairs.
-        """
+        """The dword whose value a dword is parked with, and the stores of that value."""
         parked_with = {other for index in web.stores for other in self._moves.slots[index].writes}
         for other in (row, *sorted(parked_with)):
             joined = {

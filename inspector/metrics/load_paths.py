@@ -29,9 +29,7 @@ def load_paths(function: Function, loop: Loop | None) -> list[Sequence[int]]:
     that the path itself has set goes as the flag says: LLVM joins the arms of uniform conditions
     so.
 
-    Args:
-        function: the kernel.
-        loop: the loop; None for all of the kernel.
+    `loop`: the loop; None for all of the kernel.
     """
     inside = range(len(function.blocks)) if loop is None else loop.blocks
     paths = _Paths(function, loop.header if loop is not None else 0, frozenset(inside))
@@ -61,10 +59,7 @@ def turns_to_others(inst: Instruction) -> bool:
 
 
 def _flag(branch: Operation) -> bool | None:
-    """Whether a branch on a flag jumps, which is a mask of all lanes or none; None: not known.
-
-    Such a flag is a constant, or another one, inverted or not, joined with EXEC.
-    """
+    """Whether a branch on a flag jumps, which is a mask of all lanes or none; None: not known."""
     flag, is_set = branch.mask, branch.name == "s_cbranch_vccnz"
     while flag is not None and flag.name.startswith(_JOINS):
         if not any(source.first == EXEC for source in flag.sources[:1]):
@@ -77,9 +72,7 @@ def _flag(branch: Operation) -> bool | None:
 
 
 def _scalar_code(function: Function, numbers: Sequence[int]) -> Mapping[int, Sequence[Instruction]]:
-    """What writes scalar registers or branches on a flag, by block; empty where no flag is joined
-    with EXEC.
-    """
+    """What writes scalar registers or branches on a flag, by block."""
     codes = [code_of(function, number) for number in numbers]
     if not any(code and code[-1].op.name in _FLAGGED for code in codes):
         return {}

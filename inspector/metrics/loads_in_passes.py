@@ -1,9 +1,4 @@
-"""Loops that load what another loop has loaded before.
-
-A kernel that goes over its rows twice, for a statistic and for the output, fetches them twice. The
-addresses of both loops' first iterations tell that, and those of their second ones, which would
-differ where the second loop begins behind the end of the first one.
-"""
+"""Loops that load what another loop has loaded before."""
 
 from __future__ import annotations
 
@@ -15,8 +10,9 @@ from msgspec import Struct
 from ..isa.graph.cfg import innermost_loops
 from ..isa.graph.longest_way import acyclic
 from ..isa.mnemonics import access_bits
-from ..model import Function, Loop, Metric, MetricSpec, Scalar
+from ..model import Function, Loop, Metric, Scalar
 from .access_spans import Access, GlobalAccesses, united_spans, unknown_reason
+from .entries import of_kernels
 from .load_paths import LOADS, blocks_ahead, load_paths
 from .loop_shape import position_of
 from .source_trips import most_iterations
@@ -28,21 +24,17 @@ if TYPE_CHECKING:
 
 PASSES: Final = "loads.passes"
 
-SPECS: Final = (
-    MetricSpec(
-        PASSES,
-        "mapping",
-        "derived",
-        "kernel",
-        "Loops that load what another loop of the kernel has loaded before, neither "
-        "of them in the other. Of the one that loads most bytes again: `loads` that do, of the "
-        "`of` in the `loop`, the `bytes` that they bring a workgroup in an iteration, of how "
-        "many in all (`loop_bytes`), the first `at` which line, `first_at` which line it was "
-        "loaded before, whether what it loads again in all iterations `fits` a workgroup's "
-        "registers (512 bytes to 128 KiB; in other code than Triton's, whether lanes share a row, "
-        "and no other load of the loop brings one address to all lanes). None where instructions "
-        "have no source positions",
-    ),
+SPECS: Final = of_kernels(
+    {
+        PASSES: "Loops that load what another loop of the kernel has loaded before, neither of "
+        "them in the other. Of the one that loads most bytes again: `loads` that do, of the `of` "
+        "in the `loop`, the `bytes` that they bring a workgroup in an iteration, of how many in "
+        "all (`loop_bytes`), the first `at` which line, `first_at` which line it was loaded "
+        "before, whether what it loads again in all iterations `fits` a workgroup's registers "
+        "(512 bytes to 128 KiB; in other code than Triton's, whether lanes share a row, and no "
+        "other load of the loop brings one address to all lanes). None where instructions have no "
+        "source positions",
+    }
 )
 
 _LEAST_BYTES: Final = 512
@@ -56,7 +48,6 @@ class _Group(Struct, frozen=True, eq=False):
     """The accesses of one position in the source.
 
     Args:
-        position: the position.
         writes: whether they are stores.
         accesses: those in a loop, without copies of its first iterations outside of it.
         loop: the innermost loop around them.
@@ -91,9 +82,7 @@ _Again = list[tuple[_Group, _Group]]
 def kernel_metrics(subject: Subject, accesses: GlobalAccesses) -> Iterator[Metric]:
     """The metric of the loop that loads most bytes again.
 
-    Args:
-        subject: the kernel.
-        accesses: those that it makes of global memory.
+    `accesses`: those that it makes of global memory.
     """
     note = unknown_reason(subject)
     if not note and len(subject.function.loops) < 2:
@@ -207,10 +196,7 @@ def _loaded_again(function: Function, groups: Sequence[_Group]) -> list[_Again]:
 
 
 def _brings(group: _Group, other: _Group) -> bool:
-    """Whether half of what a group loads, or more, is what another one accesses, in every draw.
-
-    In a draw in which neither of them has any lanes both are equal.
-    """
+    """Whether half of what a group loads, or more, is what another one accesses, in every draw."""
     from ..emulator.footprint import size_of, united
 
     for own, others in zip(group.spans, other.spans, strict=True):

@@ -23,22 +23,19 @@ from ..model import (
     Instruction,
     Loop,
     Metric,
-    MetricSpec,
     SourceLoc,
     TtgirModule,
     TtgirOp,
 )
+from .entries import of_loops
 from .leftover_loops import leftovers
 from .subject import MATRIX_CLASSES, MEMORY_CLASSES, Place, Subject
 
-UNROLL_SPECS = (
-    MetricSpec(
-        "unroll",
-        "iterations",
-        "derived",
-        "loop",
-        "Source iterations per ISA iteration: how often the compiler unrolled the loop",
-    ),
+UNROLL_SPECS = of_loops(
+    {
+        "unroll": "iterations | Source iterations per ISA iteration: how often the compiler "
+        "unrolled the loop",
+    }
 )
 
 
@@ -106,34 +103,21 @@ _PARTED = "loop.parted"
 MAIN = "loop.main"
 
 SPECS = (
-    MetricSpec(
-        MAIN,
-        "bool",
-        "derived",
-        "loop",
-        "It is the hot loop that does most per iteration, the first of several",
+    *of_loops(
+        {
+            MAIN: "bool | It is the hot loop that does most per iteration, the first of several",
+            _REMAINDER: "bool | It does the iterations that an unrolled loop of the same source "
+            "lines leaves over, or goes on in smaller steps where another loop has stopped",
+            _PARTED: "bool | It goes round while any lane is active: lanes can leave it at "
+            "different times",
+        }
     ),
-    MetricSpec(
-        _REMAINDER,
-        "bool",
-        "derived",
-        "loop",
-        "It does the iterations that an unrolled loop of the same source lines leaves over, or "
-        "goes on in smaller steps where another loop has stopped",
-    ),
-    MetricSpec(
-        _PARTED,
-        "bool",
-        "derived",
-        "loop",
-        "It goes round while any lane is active: lanes can leave it at different times",
-    ),
-    MetricSpec(
-        _CODE,
-        "bytes",
+    *of_loops(
+        {
+            _CODE: "bytes | Code of the loop, nested loops included; exact where instructions "
+            "have addresses",
+        },
         "estimated",
-        "loop",
-        "Code of the loop, nested loops included; exact where instructions have addresses",
     ),
 )
 
@@ -141,12 +125,7 @@ _WORK = (*MEMORY_CLASSES, *MATRIX_CLASSES)
 
 
 def remainders(function: Function, own_code: Mapping[str, Sequence[Instruction]]) -> set[str]:
-    """Ids of the loops that do the remaining iterations of an unrolled loop.
-
-    Args:
-        function: the kernel.
-        own_code: loop id -> its instructions, nested loops excluded.
-    """
+    """Ids of the loops that do the remaining iterations of an unrolled loop."""
     innermost = {loop.id for loop in function.loops} - {loop.parent for loop in function.loops}
     work = {loop.id: _work(own_code[loop.id]) for loop in function.loops if loop.id in innermost}
     remainder_ids: set[str] = set()
@@ -159,11 +138,7 @@ def remainders(function: Function, own_code: Mapping[str, Sequence[Instruction]]
 
 
 def _work(instructions: Sequence[Instruction]) -> Counter[Place]:
-    """What is done at each source position.
-
-    Bits that accesses move and matrix instructions, if there are any, else instructions. (Unrolled,
-    neighbours' accesses become one.)
-    """
+    """What is done at each source position."""
     placed = [inst for inst in instructions if inst.loc is not None]
     heavy = [inst for inst in placed if inst.cls in _WORK]
     work: Counter[Place] = Counter()

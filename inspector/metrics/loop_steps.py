@@ -1,9 +1,4 @@
-"""By how many bytes the addresses of a loop's accesses move from one iteration to the next.
-
-The registers of an address are sums, shifts and products with constants of what the iteration
-before has left in registers; that must be the same register's own value and a constant. Low words
-alone are followed: no step is as large as 2 GiB.
-"""
+"""By how many bytes the addresses of a loop's accesses move from one iteration to the next."""
 
 from __future__ import annotations
 
@@ -68,11 +63,8 @@ def access_steps(
 ) -> dict[int, int]:
     """Index of an access -> bytes that its address moves in an iteration, where that is a constant.
 
-    Args:
-        function: the kernel.
-        path: blocks that an iteration executes, in order.
-        own: all blocks of the loop.
-        classes: of the accesses that are asked about.
+    `path`: blocks that an iteration executes, in order; `own`: all blocks of the loop; `classes`:
+    of the accesses that are asked about.
     """
     values = _Values(function, path, own)
     return {

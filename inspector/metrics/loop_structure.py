@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ..isa.waitflow.registers import named, split_destination
-from ..model import Function, Instruction, Loop, LoopReport, Metric, MetricSpec, Scalar, TtgirOp
+from ..model import Function, Instruction, Loop, LoopReport, Metric, Scalar, TtgirOp
+from .entries import NO_TTGIR, of_loops, unknown
 from .exposed_latency import LATENCY, PLAYED, Played
 from .loop_shape import position_of
 from .merged_reductions import MERGED, is_merged, merged
@@ -41,52 +42,42 @@ _BESIDE, _CHAINED, _ACROSS = "loads.beside", "loads.chained", "reductions.across
 _SERIAL = "staging.serial"
 
 SPECS = (
-    MetricSpec(
-        _BESIDE,
-        "mapping",
+    *of_loops(
+        {
+            _BESIDE: "Loads of global memory in a hot loop whose others are issued an iteration "
+            "ahead, used in the iteration that issues them, since no dot multiplies them: `loads` "
+            "of the `of` in the loop, the first `at` which line and its `name`, `second` another "
+            "one's line, num_`stages`; `cycles` that a wave stands still in waits for them, if "
+            "each takes the latency of latency.exposed, of the `iteration` in all",
+            _CHAINED: "Loads of a hot loop whose address or mask another load of the same "
+            "iteration delivers: how many `loads`, of how many `indices`, the first `at` which "
+            "line, for the load `behind` it (line and `name`), `cycles` that a wave stands still "
+            "for such indices, of the `iteration` in all; None where scalar loads deliver them",
+        },
         "estimated",
-        "loop",
-        "Loads of global memory in a hot loop whose others are issued an iteration ahead, used in "
-        "the iteration that issues them, since no dot multiplies them: `loads` of the `of` in the "
-        "loop, the first `at` which line and its `name`, `second` another one's line, "
-        "num_`stages`; `cycles` that a wave stands still in waits for them, if each takes the "
-        "latency of latency.exposed, of the `iteration` in all",
     ),
-    MetricSpec(
-        _CHAINED,
-        "mapping",
-        "estimated",
-        "loop",
-        "Loads of a hot loop whose address or mask another load of the same iteration delivers: "
-        "how many `loads`, of how many `indices`, the first `at` which line, for the load `behind` "
-        "it (line and `name`), `cycles` that a wave stands still for such indices, of the "
-        "`iteration` in all; None where scalar loads deliver them",
+    *of_loops(
+        {
+            _ACROSS: "Reductions in a hot loop along an axis that several waves share, so that "
+            "their parts meet in LDS: how many `reductions`, the first `at` which line, over how "
+            "many `waves`, `elements` along the axis; `sums` of them that are only added to or "
+            "compared with what the loop carries; `lane_bytes` of the loop's largest tile in each "
+            "lane if one wave had all of it",
+        }
     ),
-    MetricSpec(
-        _ACROSS,
-        "mapping",
-        "derived",
-        "loop",
-        "Reductions in a hot loop along an axis that several waves share, so that their parts meet "
-        "in LDS: how many `reductions`, the first `at` which line, over how many `waves`, "
-        "`elements` along the axis; `sums` of them that are only added to or compared with what "
-        "the loop carries; `lane_bytes` of the loop's largest tile in each lane if one wave had "
-        "all of it",
-    ),
-    MERGED,
-    MetricSpec(
-        _SERIAL,
-        "mapping",
-        "derived",
-        "loop",
-        "Loads of global memory in a hot loop (nested loops included) that are written to LDS "
-        "before anything is read from LDS or multiplied by the matrix unit, so that all waves of "
-        "the workgroup wait for memory and for each other: `loads` (by Triton those alone that a "
-        "dot of the same iteration multiplies), `writes` of them, `barriers` of the loop, the "
-        "first load `at` which line; `latency` assumed for them, and clocks of a wave's "
-        "`iteration` without waits for loads; of a dot's tiles in Triton the `stages` that they "
-        "fit the LDS with, up to 2, or, where two do not fit, the `lds` bytes that those take, of "
-        "`lds_max`; registers of a lane that one stage takes `ahead`",
+    *MERGED,
+    *of_loops(
+        {
+            _SERIAL: "Loads of global memory in a hot loop (nested loops included) that are "
+            "written to LDS before anything is read from LDS or multiplied by the matrix unit, so "
+            "that all waves of the workgroup wait for memory and for each other: `loads` (by "
+            "Triton those alone that a dot of the same iteration multiplies), `writes` of them, "
+            "`barriers` of the loop, the first load `at` which line; `latency` assumed for them, "
+            "and clocks of a wave's `iteration` without waits for loads; of a dot's tiles in "
+            "Triton the `stages` that they fit the LDS with, up to 2, or, where two do not fit, "
+            "the `lds` bytes that those take, of `lds_max`; registers of a lane that one stage "
+            "takes `ahead`",
+        }
     ),
 )
 
@@ -168,11 +159,7 @@ def _by_source(
     """The metrics that a hot loop has by TTGIR, as a function of the loop."""
     specs = SPECS[:4]
     if source is None:
-        unknown = [
-            Metric(spec.name, None, spec.unit, spec.origin, "needs the kernel's TTGIR")
-            for spec in specs
-        ]
-        return lambda _: unknown
+        return lambda _: list(unknown(specs, NO_TTGIR))
     flow, loads = source
     reductions = [op for op in flow.module.ops if op.name == "tt.reduce"]
     own = own_instructions(subject.function)
@@ -318,10 +305,7 @@ def _lane_bytes(flow: DataFlow, loops: Set[int | None]) -> int | None:
 def _serial(
     function: Function, loop: Loop, played: Played | None, places: Set[Place] | None
 ) -> dict[str, Scalar]:
-    """Loads that are written to LDS before anything else happens.
-
-    Blocks are read in file order: a copy loop lies inside of the loop that it copies for.
-    """
+    """Loads that are written to LDS before anything else happens."""
     code = [
         inst
         for number in sorted(loop.blocks)

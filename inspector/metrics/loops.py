@@ -38,10 +38,7 @@ def reports(
 ) -> tuple[LoopReport, ...]:
     """Every loop of the kernel, in the order of their ids.
 
-    Args:
-        subject: the kernel.
-        own_code: loop id -> its instructions, nested loops excluded.
-        metrics: loop id -> its metrics, of which counts are read.
+    `metrics`: loop id -> its metrics, of which counts are read.
     """
     function = subject.function
     waterfalls = {loop.id for loop in function.loops if _is_waterfall(own_code[loop.id])}
@@ -72,10 +69,7 @@ def hot_loops(
 ) -> set[str]:
     """Ids of the loops that do the kernel's work, by the module's rule.
 
-    Args:
-        loops: the kernel's.
-        metrics: of each.
-        waterfalls: ids of those that only go over the values of a register.
+    `metrics`: of each; `waterfalls`: ids of those that only go over the values of a register.
     """
     moving = {loop.parent for loop in loops if loop.id in waterfalls}  # loops with their accesses
     loops = [loop for loop in loops if loop.id not in waterfalls] or loops
@@ -164,12 +158,7 @@ def _header_line(function: Function, loop: Loop) -> int:
 def _source_lines(
     function: Function, loop: Loop, region: Sequence[Instruction]
 ) -> tuple[SourceLoc, ...]:
-    """Distinct source lines of the loop's body, in the function with the loop statement.
-
-    Code inlined into the body counts at its call site there. The loop's control identifies the
-    function: the position of a latch's branch is the `for` or `while` itself, inlined call sites
-    included. Lines before that statement belong to code that was moved in.
-    """
+    """Distinct source lines of the loop's body, in the function with the loop statement."""
     control = _control(function, loop)
     # Equal locations are mostly one object.
     locs = {id(inst.loc): inst.loc for inst in region if inst.loc is not None}

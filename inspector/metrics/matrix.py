@@ -2,9 +2,6 @@
 
 Cycles per instruction come from the machine file (the vendor's matrix calculator and LLVM's
 scheduling model). They are a bound for one wave: waves of one SIMD share the unit.
-
-A compile succeeds in any case: 8-bit floats that the target's matrix unit lacks are widened
-silently, and a dot that fits no matrix instruction is left to the vector unit.
 """
 
 from __future__ import annotations
@@ -15,40 +12,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ..machines import matrix_cycles
-from ..model import Machine, Metric, MetricSpec, Scalar, TtgirModule
+from ..model import Machine, Metric, Scalar, TtgirModule
+from .entries import of_both, of_kernels
 from .subject import MATRIX_CLASSES, LineName, Subject, Tally
 
 if TYPE_CHECKING:
     from ..ttgir.lowered import DotFate
 
 UNIT_SPECS = (
-    MetricSpec(
-        "matrix.instructions",
-        "mapping",
-        "derived",
-        "both",
-        "The matrix instructions by name and number: their element type is what really computes",
+    *of_both(
+        {
+            "matrix.instructions": "The matrix instructions by name and number: their element "
+            "type is what really computes",
+            "cycles.mfma": "cycles | Cycles that the matrix instructions (MFMA, WMMA) occupy the "
+            "SIMD's matrix unit, one wave",
+            "matrix.share": "ratio | Share of matrix instructions (MFMA, WMMA) among all "
+            "instructions",
+        }
     ),
-    MetricSpec(
-        "cycles.mfma",
-        "cycles",
-        "derived",
-        "both",
-        "Cycles that the matrix instructions (MFMA, WMMA) occupy the SIMD's matrix unit, one wave",
-    ),
-    MetricSpec(
-        "matrix.share",
-        "ratio",
-        "derived",
-        "both",
-        "Share of matrix instructions (MFMA, WMMA) among all instructions",
-    ),
-    MetricSpec(
-        "matrix.nonkdim",
-        "elements",
-        "derived",
-        "kernel",
-        "M and N of most of the kernel's matrix instructions: 16 or 32 (4 for the smallest)",
+    *of_kernels(
+        {
+            "matrix.nonkdim": "elements | M and N of most of the kernel's matrix instructions: 16 "
+            "or 32 (4 for the smallest)",
+        }
     ),
 )
 
@@ -88,28 +74,18 @@ def kernel_cycles(subject: Subject) -> Iterator[Metric]:
 
 # --------------------------------------------------------------------------- the source's dots
 
-DOT_SPECS = (
-    MetricSpec(
-        "matrix.upcast",
-        "mapping",
-        "derived",
-        "kernel",
-        "Dots whose operands are multiplied in a wider type than the source has: `dots` of `of`, "
-        "`asked` type and `used` type, by which `instruction`, `at` which line; `scaled`: those of "
-        "them that are scaled dots (microscaling formats)",
-    ),
-    MetricSpec(
-        "matrix.off_unit",
-        "mapping",
-        "derived",
-        "kernel",
-        "Dots that the vector unit computes and not the matrix unit: `dots` of `of`, of which "
-        "`element` type, `supported`: whether this GPU has matrix instructions for it, `at` which "
-        "line. Where it has them for some, only those; dots with M or N of 1 are left out. "
-        "`repeating`: those on RDNA3 whose operands are exponentials that WMMA's layout, which "
-        "holds each element twice, would compute twice, for more than the dot itself costs. "
-        "`bare_loops`: innermost loops without a dot",
-    ),
+DOT_SPECS = of_kernels(
+    {
+        "matrix.upcast": "Dots whose operands are multiplied in a wider type than the source has: "
+        "`dots` of `of`, `asked` type and `used` type, by which `instruction`, `at` which line; "
+        "`scaled`: those of them that are scaled dots (microscaling formats)",
+        "matrix.off_unit": "Dots that the vector unit computes and not the matrix unit: `dots` of "
+        "`of`, of which `element` type, `supported`: whether this GPU has matrix instructions for "
+        "it, `at` which line. Where it has them for some, only those; dots with M or N of 1 are "
+        "left out. `repeating`: those on RDNA3 whose operands are exponentials that WMMA's "
+        "layout, which holds each element twice, would compute twice, for more than the dot "
+        "itself costs. `bare_loops`: innermost loops without a dot",
+    }
 )
 
 TRITON_NAMES: Mapping[str, str] = {
@@ -223,10 +199,7 @@ def _instruction(subject: Subject, fate: DotFate) -> str:
 
 
 def _supported(machine: Machine | None, fate: DotFate) -> bool | None:
-    """Whether the machine has a matrix instruction for the source's type.
-
-    An 8-bit float that was widened counts as unsupported: names say `fp8` for either format.
-    """
+    """Whether the machine has a matrix instruction for the source's type."""
     if machine is not None and fate.widened and fate.source_is_small:
         return False
     return supports(machine, fate.source_element)

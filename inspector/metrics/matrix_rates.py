@@ -7,19 +7,19 @@ Rates follow from the machine file's cycles and the shapes in the instructions' 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from ..isa.operations import operations, product_of
 from ..machines import matrix_cycles
-from ..model import Instruction, Machine, Metric, MetricSpec, Scalar
+from ..model import Instruction, Machine, Scalar
+from .entries import Unknown, of_both
 from .loop_shape import position_of
 from .matrix import named
 from .subject import LineName, Place, Subject, Tally
 
-_RATE: Final = "matrix.rate"
 _HALVES: Final = ("f16", "bf16")
 _SINGLE: Final = "f32"
 _XF32: Final = "xf32"
@@ -27,31 +27,28 @@ _PRODUCTS_OF_BF16X3: Final = 3
 """Products of bfloat16 that Triton's input_precision="bf16x3" makes of one of float32."""
 _WORTH_IT: Final = 1.5
 """Splitting takes vector instructions: of less than this rate nothing is left."""
-SPECS = (
-    MetricSpec(
-        _RATE,
-        "mapping",
-        "derived",
-        "both",
-        "The operands' type that takes most of the matrix unit's cycles (`element`), its `percent` "
-        "of these cycles, its `rate` in multiply-accumulates a cycle of one SIMD, `at` the line of "
-        "the dot that takes most; of float32 also how often that rate others have: `times` 16-bit "
-        "floats (also of xf32 of values stored in 16 bits), `xf32` float32 rounded to 19 bits, "
-        "where the target multiplies these, `split` three products of bfloat16 in place of one, "
-        "where that is faster; `stored` the 16-bit type of all operands before the source widened "
-        "them",
-    ),
+SPECS = of_both(
+    {
+        "matrix.rate": "The operands' type that takes most of the matrix unit's cycles "
+        "(`element`), its `percent` of these cycles, its `rate` in multiply-accumulates a cycle "
+        "of one SIMD, `at` the line of the dot that takes most; of float32 also how often that "
+        "rate others have: `times` 16-bit floats (also of xf32 of values stored in 16 bits), "
+        "`xf32` float32 rounded to 19 bits, where the target multiplies these, `split` three "
+        "products of bfloat16 in place of one, where that is faster; `stored` the 16-bit type of "
+        "all operands before the source widened them",
+    }
 )
 
 
-def compute(subject: Subject, region: Tally) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
-    note = "" if region.matrix else "no matrix instruction"
-    value = None
-    if region.matrix and subject.machine is not None:
-        value = _of_dominant_type(subject, subject.machine, region.matrix)
-        note = "" if value is not None else f"rates of {subject.machine.arch} are not known"
-    yield Metric(_RATE, value, "mapping", "derived", note)
+def rate(subject: Subject, region: Tally) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `SPECS`."""
+    machine = subject.machine
+    if not region.matrix:
+        return Unknown("no matrix instruction")
+    found = _of_dominant_type(subject, machine, region.matrix) if machine is not None else None
+    if found is None:
+        return Unknown(f"rates of {machine.arch} are not known" if machine is not None else "")
+    return found
 
 
 class _Use(Struct):

@@ -2,85 +2,60 @@
 
 from __future__ import annotations
 
-from ..model import MetricSpec
-
-
-def _kernel(name: str, unit: str, description: str) -> MetricSpec:
-    return MetricSpec(name, unit, "measured", "kernel", description)
-
-
-def _region(name: str, unit: str, description: str) -> MetricSpec:
-    return MetricSpec(name, unit, "measured", "both", description)
-
+from .entries import of_both, of_kernels
 
 SPECS = (
-    _kernel(
-        "measured.dispatches",
-        "count",
-        "Dispatches of the passes that have times, warm-up included",
+    *of_kernels(
+        {
+            "measured.dispatches": "count | Dispatches of the passes that have times, warm-up "
+            "included",
+            "measured.duration.median": "ns | Median time of a dispatch, warm-up left out",
+            "measured.duration.mean": "ns | Mean time of a dispatch, warm-up left out",
+            "measured.duration.min": "ns | Time of the shortest dispatch, warm-up left out",
+            "measured.duration.max": "ns | Time of the longest dispatch, warm-up left out",
+            "measured.duration.total": "ns | Time of all dispatches, warm-up left out",
+            "measured.bound_share": "% | Least time of the launch's matrix work "
+            "(`launch.matrix_us`) as a share of the shortest dispatch's, where that has as many "
+            "workgroups; over 100 is impossible",
+            "measured.share_of_time": "% | Share of the time of all kernels, warm-up included",
+            "measured.counter.*": "count | A counter's mean per dispatch, in the unit that it has",
+            "measured.occupancy.waves_per_eu": "waves/SIMD | Mean number of waves that a SIMD held",
+            "measured.occupancy.percent": "% | The same as a share of the most that it can hold",
+            "measured.mfma_busy": "% | Share of time in which the matrix units worked",
+            "measured.valu_busy": "% | Share of time in which the vector units worked",
+            "measured.lds.conflict_percent": "% | Share of time that the LDS lost to bank "
+            "conflicts",
+            "measured.lds.conflicts_per_access": "ratio | LDS cycles lost to bank conflicts per "
+            "cycle of the same accesses without them",
+            "measured.l2_hit": "% | Share of L2 cache requests that hit",
+            "measured.read_bytes": "bytes | Bytes that a dispatch read from beyond L2",
+            "measured.write_bytes": "bytes | Bytes that a dispatch wrote beyond L2",
+            "measured.flops": "flop | Floating-point operations per dispatch, matrix and vector; "
+            "all lanes taken as active",
+            "measured.share.mfma": "% | Achieved share of the matrix units' peak rate",
+            "measured.share.lds": "% | Achieved share of the LDS's peak rate, conflicts left out",
+            "measured.share.memory": "% | Achieved share of the memory's peak bandwidth",
+            "measured.span_cycles": "cycles | From a trace's first wave to the end of its last",
+            "measured.stalls.*": "% | Share of a thread trace's stall cycles at one kind of "
+            "instruction",
+            "measured.clock_mhz": "MHz | Mean clock during the kernel",
+            "roofline.flops_per_byte": "flop/byte | Operations per byte of memory traffic",
+            "roofline.flops_per_s": "flop/s | Achieved floating-point operations per second",
+            "roofline.peak_flops_per_s": "flop/s | The most that the device can do of the same mix",
+            "roofline.peak_bytes_per_s": "bytes/s | Peak bandwidth of the device's memory",
+        },
+        "measured",
     ),
-    _kernel("measured.duration.median", "ns", "Median time of a dispatch, warm-up left out"),
-    _kernel("measured.duration.mean", "ns", "Mean time of a dispatch, warm-up left out"),
-    _kernel("measured.duration.min", "ns", "Time of the shortest dispatch, warm-up left out"),
-    _kernel("measured.duration.max", "ns", "Time of the longest dispatch, warm-up left out"),
-    _kernel("measured.duration.total", "ns", "Time of all dispatches, warm-up left out"),
-    _kernel(
-        "measured.bound_share",
-        "%",
-        "Least time of the launch's matrix work (`launch.matrix_us`) as a share of the shortest "
-        "dispatch's, where that has as many workgroups; over 100 is impossible",
-    ),
-    _kernel("measured.share_of_time", "%", "Share of the time of all kernels, warm-up included"),
-    _kernel(
-        "measured.counter.*", "count", "A counter's mean per dispatch, in the unit that it has"
-    ),
-    _kernel(
-        "measured.occupancy.waves_per_eu", "waves/SIMD", "Mean number of waves that a SIMD held"
-    ),
-    _kernel("measured.occupancy.percent", "%", "The same as a share of the most that it can hold"),
-    _kernel("measured.mfma_busy", "%", "Share of time in which the matrix units worked"),
-    _kernel("measured.valu_busy", "%", "Share of time in which the vector units worked"),
-    _kernel(
-        "measured.lds.conflict_percent", "%", "Share of time that the LDS lost to bank conflicts"
-    ),
-    _kernel(
-        "measured.lds.conflicts_per_access",
-        "ratio",
-        "LDS cycles lost to bank conflicts per cycle of the same accesses without them",
-    ),
-    _kernel("measured.l2_hit", "%", "Share of L2 cache requests that hit"),
-    _kernel("measured.read_bytes", "bytes", "Bytes that a dispatch read from beyond L2"),
-    _kernel("measured.write_bytes", "bytes", "Bytes that a dispatch wrote beyond L2"),
-    _kernel(
-        "measured.flops",
-        "flop",
-        "Floating-point operations per dispatch, matrix and vector; all lanes taken as active",
-    ),
-    _kernel("measured.share.mfma", "%", "Achieved share of the matrix units' peak rate"),
-    _kernel("measured.share.lds", "%", "Achieved share of the LDS's peak rate, conflicts left out"),
-    _kernel("measured.share.memory", "%", "Achieved share of the memory's peak bandwidth"),
-    _kernel("measured.span_cycles", "cycles", "From a trace's first wave to the end of its last"),
-    _kernel(
-        "measured.stalls.*",
-        "%",
-        "Share of a thread trace's stall cycles at one kind of instruction",
-    ),
-    _kernel("measured.clock_mhz", "MHz", "Mean clock during the kernel"),
-    _kernel("roofline.flops_per_byte", "flop/byte", "Operations per byte of memory traffic"),
-    _kernel("roofline.flops_per_s", "flop/s", "Achieved floating-point operations per second"),
-    _kernel(
-        "roofline.peak_flops_per_s", "flop/s", "The most that the device can do of the same mix"
-    ),
-    _kernel("roofline.peak_bytes_per_s", "bytes/s", "Peak bandwidth of the device's memory"),
-    _region("measured.hits", "count", "How often traced waves issued the instructions"),
-    _region(
-        "measured.latency_cycles",
-        "cycles",
-        "Cycles of traced waves stalled and issuing (gfx10+: executing)",
-    ),
-    _region("measured.stall_cycles", "cycles", "Cycles in which traced waves could not go on"),
-    _region("measured.samples", "count", "PC samples that fell on the instructions"),
-    _region(
-        "measured.stall_share", "%", "Share of the kernel's stall cycles, or of its stalled samples"
+    *of_both(
+        {
+            "measured.hits": "count | How often traced waves issued the instructions",
+            "measured.latency_cycles": "cycles | Cycles of traced waves stalled and issuing "
+            "(gfx10+: executing)",
+            "measured.stall_cycles": "cycles | Cycles in which traced waves could not go on",
+            "measured.samples": "count | PC samples that fell on the instructions",
+            "measured.stall_share": "% | Share of the kernel's stall cycles, or of its stalled "
+            "samples",
+        },
+        "measured",
     ),
 )

@@ -15,8 +15,9 @@ from typing import Final
 
 from ..isa.dataflow.value_graph import Operation, operations
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, Loop, LoopReport, Machine, Metric, MetricSpec, Scalar
+from ..model import Instruction, Loop, LoopReport, Machine, Metric, Scalar
 from .argument_words import pointers_read
+from .entries import of_both, of_kernels
 from .exposed_latency import LATENCY
 from .load_paths import LOADS, code_of, load_paths, turns_to_others
 from .subject import LineName, Subject, wait_counts
@@ -27,38 +28,30 @@ CHOSEN: Final = "chosen_accesses"
 TILES: Final = "tile_trips"
 
 SPECS = (
-    MetricSpec(
-        TRIPS,
-        "mapping",
-        "derived",
-        "both",
-        "Return trips to memory that one wave waits for in sequence, in a kernel without loops or "
-        "in an iteration of a hot loop, on the path with most loads: `trips`, those `avoidable`, "
-        "for loads behind a store or under another condition than those before whose address and "
-        "condition come from no load; `loads` and the `bytes` that they deliver to a lane, by what "
-        "an iteration's loads need those of the one before (`carried_by`: `address`, or "
-        "`condition` where loaded values decide which lanes go on, or `memory` where a store or an "
-        "atomic stands between them), the load `at` which line is the first that is issued after a "
-        "wait that it does not need, instructions of the `path`, the `latency` assumed for a trip; "
-        "None for Triton's code, and where functions are called or code was not read",
+    *of_both(
+        {
+            TRIPS: "Return trips to memory that one wave waits for in sequence, in a kernel "
+            "without loops or in an iteration of a hot loop, on the path with most loads: "
+            "`trips`, those `avoidable`, for loads behind a store or under another condition than "
+            "those before whose address and condition come from no load; `loads` and the `bytes` "
+            "that they deliver to a lane, by what an iteration's loads need those of the one "
+            "before (`carried_by`: `address`, or `condition` where loaded values decide which "
+            "lanes go on, or `memory` where a store or an atomic stands between them), the load "
+            "`at` which line is the first that is issued after a wait that it does not need, "
+            "instructions of the `path`, the `latency` assumed for a trip; None for Triton's "
+            "code, and where functions are called or code was not read",
+            CHOSEN: "Accesses of global memory on the path of memory_trips that loaded values "
+            "choose, or the lanes that make them: `narrow`, loads of less than 32 bits among "
+            "them; `wasted`, the cache lines that they touch beyond what their bytes need, as far "
+            "as their lines are known",
+        }
     ),
-    MetricSpec(
-        CHOSEN,
-        "mapping",
-        "derived",
-        "both",
-        "Accesses of global memory on the path of memory_trips that loaded values choose, or the "
-        "lanes that make them: `narrow`, loads of less than 32 bits among them; `wasted`, the "
-        "cache lines that they touch beyond what their bytes need, as far as their lines are known",
-    ),
-    MetricSpec(
-        TILES,
-        "mapping",
-        "derived",
-        "kernel",
-        "As memory_trips, of a Triton kernel without loops in its source, where barriers, which "
-        "Triton makes for LDS, keep no load from being issued before: `trips`, `avoidable`, `at`, "
-        "`path` and `latency`",
+    *of_kernels(
+        {
+            TILES: "As memory_trips, of a Triton kernel without loops in its source, where "
+            "barriers, which Triton makes for LDS, keep no load from being issued before: "
+            "`trips`, `avoidable`, `at`, `path` and `latency`",
+        }
     ),
 )
 
@@ -101,7 +94,6 @@ class _Chains:
     """The loads, one behind the other, that values come from.
 
     Args:
-        subject: the kernel.
         pointers: operation -> the pointer arguments that what it reads comes from.
         by_lanes: whether loads need those that decide which lanes are active.
         by_memory: whether loads need those before a store or an atomic, as far as those may be of
@@ -135,8 +127,7 @@ class _Chains:
 
     def behind(self, operation: Operation) -> int:
         """Loads behind which what an operation reads is."""
-        makers = (*operation.makers, *operation.beside)
-        return max((self._results.get(maker, 0) for maker in makers), default=0)
+        return max((self._results.get(maker, 0) for maker in operation.all_makers), default=0)
 
     @property
     def is_chosen(self) -> bool:
@@ -193,10 +184,7 @@ class _Chains:
             self._lanes = max(self._lanes, depth)
 
     def _is_of_others(self, load: Operation) -> bool:
-        """Whether a load is known to be of tensors that were not stored before.
-
-        Pointers that are different arguments count as different tensors.
-        """
+        """Whether a load is known to be of tensors that were not stored before."""
         own, others = self._pointers[load], [self._pointers[store] for store in self._stored]
         if not others or (own and all(other and other.isdisjoint(own) for other in others)):
             return True

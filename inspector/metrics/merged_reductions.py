@@ -1,32 +1,28 @@
-"""Reductions over lanes whose results a loop only sums up.
-
-The loop may carry a tile of parts instead, and reduce it once, after its end.
-"""
+"""Reductions over lanes whose results a loop only sums up."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..model import Instruction, MetricSpec, Scalar, TtgirOp
+from ..model import Instruction, Scalar, TtgirOp
+from .entries import of_loops
 from .source_trips import most_iterations
 from .subject import LineName, Place, Subject, source_line
 
 if TYPE_CHECKING:
     from ..ttgir.flow import DataFlow
 
-MERGED = MetricSpec(
-    "reductions.merged",
-    "mapping",
-    "derived",
-    "loop",
-    "Reductions in a hot loop over elements of several lanes whose results the loop only adds "
-    "to (or compares with) what it carries, by the reduction's own operation: the loop may "
-    "carry the tile instead and reduce it once: how many `reductions`, the first `at` which "
-    "line, 32-bit registers of a lane "
-    "that the tiles would take (`registers`), and in the code of the loop at these lines the "
-    "instructions that pass values between lanes or waves (`exchanges`, barriers included); "
-    "`iterations` of the workgroup with most, by the launch or constant bounds",
+MERGED = of_loops(
+    {
+        "reductions.merged": "Reductions in a hot loop over elements of several lanes whose "
+        "results the loop only adds to (or compares with) what it carries, by the reduction's own "
+        "operation: the loop may carry the tile instead and reduce it once: how many "
+        "`reductions`, the first `at` which line, 32-bit registers of a lane that the tiles would "
+        "take (`registers`), and in the code of the loop at these lines the instructions that "
+        "pass values between lanes or waves (`exchanges`, barriers included); `iterations` of the "
+        "workgroup with most, by the launch or constant bounds",
+    }
 )
 
 _REGISTER_BITS: Final = 32
@@ -65,11 +61,7 @@ def merged(
 ) -> dict[str, Scalar]:
     """Reductions over lanes that the loop sums up.
 
-    Args:
-        subject: the kernel.
-        flow: of the kernel's values.
-        ops: the loop's reductions.
-        at: position -> the loop's instructions there.
+    `ops`: the loop's reductions; `at`: position -> the loop's instructions there.
     """
     from ..ttgir.layouts import type_to_linear
     from ..ttgir.lowered import element_bits

@@ -21,45 +21,32 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ..isa.mnemonics import CLASSES
-from ..model import Instruction, Machine, Metric, MetricSpec, SourceLoc
+from ..model import Instruction, Machine, Metric, SourceLoc
+from .entries import of_both, of_loops
 from .subject import MEMORY_CLASSES, MOST_NAMED, LineName, Subject, Tally, source_line
 
 CLASS_SPECS = (
-    MetricSpec(
-        "count.*",
-        "instructions",
-        "derived",
-        "both",
-        "Instructions of a mnemonic class; in a loop per iteration of the ISA loop",
+    *of_both(
+        {
+            "count.*": "instructions | Instructions of a mnemonic class; in a loop per iteration "
+            "of the ISA loop",
+        }
     ),
-    MetricSpec(
-        "count.instructions",
-        "instructions",
-        "derived",
-        "loop",
-        "All instructions of one iteration, nested loops excluded",
+    *of_loops(
+        {
+            "count.instructions": "instructions | All instructions of one iteration, nested loops "
+            "excluded",
+        }
     ),
-    MetricSpec(
-        "calls",
-        "instructions",
-        "derived",
-        "both",
-        "Calls of functions that were not inlined: what is executed there is not counted",
-    ),
-    MetricSpec(
-        "cycles.valu",
-        "cycles",
-        "derived",
-        "both",
-        "Cycles that vector instructions and AGPR copies take the vector unit at least, one wave; "
-        "matrix instructions excluded",
-    ),
-    MetricSpec(
-        "convert.instructions",
-        "instructions",
-        "derived",
-        "both",
-        "Vector instructions that convert between number types: v_cvt_*",
+    *of_both(
+        {
+            "calls": "instructions | Calls of functions that were not inlined: what is executed "
+            "there is not counted",
+            "cycles.valu": "cycles | Cycles that vector instructions and AGPR copies take the "
+            "vector unit at least, one wave; matrix instructions excluded",
+            "convert.instructions": "instructions | Vector instructions that convert between "
+            "number types: v_cvt_*",
+        }
     ),
 )
 
@@ -109,17 +96,14 @@ def vector_rates(machine: Machine, wave_size: int | None) -> tuple[int | None, i
 
 OVERHEAD = "vector_overhead"
 KINDS = ("integer", "select", "convert", "move")
-OVERHEAD_SPECS = (
-    MetricSpec(
-        OVERHEAD,
-        "mapping",
-        "derived",
-        "both",
-        "Cycles that vector instructions other than floating-point arithmetic take the vector unit "
-        "at least, one wave: `cycles` in all, of which `integer` arithmetic and bit operations, "
-        "comparisons and selections (`select`), type conversions (`convert`), and `move`s between "
-        "registers and lanes; `at` the source line that has most of them, `at_cycles` there",
-    ),
+OVERHEAD_SPECS = of_both(
+    {
+        OVERHEAD: "Cycles that vector instructions other than floating-point arithmetic take the "
+        "vector unit at least, one wave: `cycles` in all, of which `integer` arithmetic and bit "
+        "operations, comparisons and selections (`select`), type conversions (`convert`), and "
+        "`move`s between registers and lanes; `at` the source line that has most of them, "
+        "`at_cycles` there",
+    }
 )
 
 _MOVES = re.compile(
@@ -184,15 +168,15 @@ _WIDE_COPIES = frozenset(("gfx950", "gfx1250"))
 `global_load_async_to_lds_b128`); on others it is a dword."""
 _NARROW_COPY = 32
 
-WIDTH_SPECS = (
-    MetricSpec("bytes.*", "bytes/lane", "derived", "both", "Bytes that one lane moves"),
-    MetricSpec("vector_bits.*.min", "bits/lane", "derived", "both", "Narrowest access"),
-    MetricSpec("vector_bits.*.max", "bits/lane", "derived", "both", "Widest access"),
-    MetricSpec("vector_bits.*.mean", "bits/lane", "derived", "both", "Mean width of an access"),
-    MetricSpec(
-        "narrow.*", "count", "derived", "both", "Accesses that move less than 32 bits per lane"
-    ),
-    MetricSpec("vectorized.*", "ratio", "derived", "both", "Share of accesses at the widest form"),
+WIDTH_SPECS = of_both(
+    {
+        "bytes.*": "bytes/lane | Bytes that one lane moves",
+        "vector_bits.*.min": "bits/lane | Narrowest access",
+        "vector_bits.*.max": "bits/lane | Widest access",
+        "vector_bits.*.mean": "bits/lane | Mean width of an access",
+        "narrow.*": "count | Accesses that move less than 32 bits per lane",
+        "vectorized.*": "ratio | Share of accesses at the widest form",
+    }
 )
 
 

@@ -17,11 +17,7 @@ _MOST_LINES: Final = 20
 
 
 class NamedPositions:
-    """The positions that the metrics of a kernel name.
-
-    Args:
-        function: the kernel.
-    """
+    """The positions that the metrics of a kernel name."""
 
     def __init__(self, function: Function) -> None:
         self._function = function

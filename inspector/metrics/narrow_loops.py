@@ -1,46 +1,28 @@
-"""`narrow_here`: the narrow reads of dots' operands by loop.
-
-`narrow_operands` counts them over all loops with dots. If they are all of one kind, its counts hold
-for every loop; if not, the positions of the operations assign them to loops.
-"""
+"""`narrow_here`: the narrow reads of dots' operands by loop."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ..model import Access, LoopReport, Metric, Scalar
-from .staging import NARROW_HERE, NARROW_OPERANDS
+from ..model import Access, LoopReport, Metric, Scalar, value_of
+from .entries import NO_TTGIR, Unknown
+from .staging import NARROW_OPERANDS
 from .subject import Subject
 
 
-def loop_metrics(
+def narrow_here(
     subject: Subject,
     loops: Sequence[LoopReport],
     accesses: Sequence[Access],
     metrics: Mapping[str, Metric],
-) -> dict[str, dict[str, Metric]]:
-    """Loop id -> its metric `narrow_here`.
-
-    Args:
-        subject: the kernel.
-        loops: its loops.
-        accesses: accesses of the TTGIR's operations, with their instructions.
-        metrics: the kernel's metrics; `narrow_operands` is read.
-    """
-    kernel_counts = metrics[NARROW_OPERANDS].value if NARROW_OPERANDS in metrics else None
+) -> dict[str, Mapping[str, Scalar]] | Unknown:
+    """Loop id -> its `narrow_here`, of the kernel's `narrow_operands` and its accesses."""
+    kernel_counts = value_of(metrics, NARROW_OPERANDS)
     if not isinstance(kernel_counts, Mapping):
-        unknown = Metric(NARROW_HERE, None, "mapping", "derived", "needs the kernel's TTGIR")
-        return {loop.id: {NARROW_HERE: unknown} for loop in loops}
+        return NO_TTGIR
     counts_by_loop = _counts_by_loop(subject, loops, accesses, kernel_counts)
-    return {
-        loop.id: {
-            NARROW_HERE: Metric(
-                NARROW_HERE, counts_by_loop.get(loop.id, kernel_counts), "mapping", "derived"
-            )
-        }
-        for loop in loops
-    }
+    return {loop.id: counts_by_loop.get(loop.id, kernel_counts) for loop in loops}
 
 
 def _counts_by_loop(

@@ -1,9 +1,4 @@
-"""Operands of dots that are read from LDS by less than 32 bits per lane, and the reasons.
-
-A lane reads neighbours along K. Where K is not the contiguous dimension in LDS each element is read
-by itself. Another order in global memory would fix it, unless loads would be narrow in that order,
-or writing it costs what it saves.
-"""
+"""Operands of dots that are read from LDS by less than 32 bits per lane, and the reasons."""
 
 from __future__ import annotations
 
@@ -28,9 +23,7 @@ KINDS = ("loaded", "twice", "masked", "indexed", "unshared", "apart", "computed"
 def narrow_operands(flow: DataFlow, staged: Staging) -> dict[str, Scalar]:
     """Reads of less than 32 bits per lane in the loops with dots, by their kind.
 
-    Args:
-        flow: the module's values.
-        staged: the ways of its loaded tiles to the dots.
+    `staged`: the ways of its loaded tiles to the dots.
 
     Returns:
         kind (`KINDS`) -> machine reads of one iteration of each loop, added up.
@@ -80,10 +73,7 @@ def narrow_reads(flow: DataFlow, staged: Staging) -> dict[int, str]:
 
 
 def _read_across(staged: Staging) -> set[int]:
-    """Reads of tiles with K contiguous in LDS that pass it once more on their way to a dot.
-
-    They are read in the layout of what they are combined with. No order in memory mends that.
-    """
+    """Reads of tiles with K contiguous in LDS that pass it once more on their way to a dot."""
     reads: set[int] = set()
     for way in staged.ways:
         for _, lds_read in way.trips[:-1]:
@@ -113,11 +103,7 @@ def narrow_accesses(op: TtgirOp) -> int:
 
 
 def _is_narrow_by_nature(op: TtgirOp, dots: Sequence[TtgirOp]) -> bool:
-    """Whether a dot takes fewer neighbours along K from a lane than fill 32 bits.
-
-    A tile that is widened between LDS and the dot has fewer neighbours: its layout is the dot's
-    operand's.
-    """
+    """Whether a dot takes fewer neighbours along K from a lane than fill 32 bits."""
     bits = element_bits(op.result_types[0].element)
     tile_types = [
         *op.result_types,
@@ -156,10 +142,7 @@ class _OtherOrder:
         return axes.of(tile.mask, 2).constancy[other_dim] * limits.bits < NARROW_BITS
 
     def is_unshared(self, load: TtgirOp) -> bool:
-        """Whether each workgroup reads a part of its own, as far as the addresses tell.
-
-        Writing another order then costs as much as the kernel reads.
-        """
+        """Whether each workgroup reads a part of its own, as far as the addresses tell."""
         values = self._flow.operands[load.index]
         addresses = [
             value

@@ -19,36 +19,35 @@ from msgspec.structs import replace
 
 from ..base.errors import KinspectError
 from ..machines import load, names
-from ..model import Demand, KernelReport, Machine, Metric, MetricSpec
+from ..model import Demand, KernelReport, Machine, Metric
 from .capacity import Capacity, capacity, registers_needed, registers_to_drop, round_up
+from .entries import of_kernels
 
 Resource = Literal["vgpr", "sgpr", "lds", "waves_per_eu", "vgpr_request"]
 Limiter = Literal["vgpr", "sgpr", "lds", "workgroups", "waves", "waves_per_eu", "vgpr_request"]
 """`waves_per_eu`: the VGPRs requested because of this option, not those used; `vgpr_request`: the
 same where no such option is known."""
 
-_WAVES = "waves/SIMD"
-_CATALOGUE = (
-    ("compiler", _WAVES, "Occupancy as LLVM counts it: the LDS it knows of, no whole workgroups"),
-    ("waves_per_eu", _WAVES, "Waves resident on one SIMD"),
-    ("workgroups_per_cu", "workgroups/CU", "Workgroups resident on one CU (one WGP in WGP mode)"),
-    (
-        "limiter",
-        "",
-        "What keeps more from being resident: vgpr, sgpr, lds, workgroups, waves, waves_per_eu "
-        "(the option's inflated request for VGPRs), or vgpr_request (the kernel asks for more "
-        "than it uses, and no option is known to have done that)",
-    ),
-    ("by_vgpr", _WAVES, "Waves that VGPRs alone allow"),
-    ("by_vgpr_used", _WAVES, "Waves that they would, were no more asked for than the code uses"),
-    ("by_sgpr", _WAVES, "Waves that SGPRs alone allow"),
-    ("by_lds", _WAVES, "Waves that LDS alone allows"),
-    ("by_workgroups", _WAVES, "Waves that wave slots and barriers allow at this workgroup size"),
-    ("next_step", "", "Smallest cut that raises the resident waves: {resource, reduce_by, gives}"),
-)
-SPECS = tuple(
-    MetricSpec(f"occupancy.{name}", unit, "derived", "kernel", text)
-    for name, unit, text in _CATALOGUE
+SPECS = of_kernels(
+    {
+        "occupancy.compiler": "waves/SIMD | Occupancy as LLVM counts it: the LDS it knows of, no "
+        "whole workgroups",
+        "occupancy.waves_per_eu": "waves/SIMD | Waves resident on one SIMD",
+        "occupancy.workgroups_per_cu": "workgroups/CU | Workgroups resident on one CU (one WGP in "
+        "WGP mode)",
+        "occupancy.limiter": "| What keeps more from being resident: vgpr, sgpr, lds, workgroups, "
+        "waves, waves_per_eu (the option's inflated request for VGPRs), or vgpr_request (the "
+        "kernel asks for more than it uses, and no option is known to have done that)",
+        "occupancy.by_vgpr": "waves/SIMD | Waves that VGPRs alone allow",
+        "occupancy.by_vgpr_used": "waves/SIMD | Waves that they would, were no more asked for "
+        "than the code uses",
+        "occupancy.by_sgpr": "waves/SIMD | Waves that SGPRs alone allow",
+        "occupancy.by_lds": "waves/SIMD | Waves that LDS alone allows",
+        "occupancy.by_workgroups": "waves/SIMD | Waves that wave slots and barriers allow at this "
+        "workgroup size",
+        "occupancy.next_step": "| Smallest cut that raises the resident waves: {resource, "
+        "reduce_by, gives}",
+    }
 )
 
 
@@ -108,9 +107,7 @@ class Occupancy(Struct, frozen=True):
 def occupancy(machine: Machine, demand: Demand) -> Occupancy:
     """Computes the resident workgroups and their limit.
 
-    Args:
-        machine: the target.
-        demand: the kernel's use of registers, LDS and waves.
+    `demand`: the kernel's use of registers, LDS and waves.
 
     Raises:
         KinspectError: a figure is impossible (negative, a wave size the target lacks).
@@ -347,11 +344,8 @@ def vgpr_levels(kernel: KernelReport) -> tuple[tuple[int | float, int], ...]:
 def metrics(machine: Machine, demand: Demand, stated: int | None = None) -> dict[str, Metric]:
     """The `occupancy.*` metrics of a kernel.
 
-    Args:
-        machine: the target.
-        demand: the kernel's use of registers, LDS and waves.
-        stated: the occupancy that the compiler wrote into the file, for `occupancy.compiler`;
-            None to compute it.
+    `demand`: the kernel's use of registers, LDS and waves; `stated`: the occupancy that the
+    compiler wrote into the file, for `occupancy.compiler`; None to compute it.
     """
     residency = occupancy(machine, demand)
     note = residency.cannot_launch or residency.note
@@ -365,17 +359,6 @@ def metrics(machine: Machine, demand: Demand, stated: int | None = None) -> dict
         }
         for resource, reduce_by in next_step.also:
             step = {**step, f"also_{resource}": reduce_by}
-    values = {
-        "occupancy.waves_per_eu": residency.waves_per_eu,
-        "occupancy.workgroups_per_cu": residency.workgroups_per_cu,
-        "occupancy.limiter": residency.limiter,
-        "occupancy.by_vgpr": residency.by_vgpr,
-        "occupancy.by_vgpr_used": residency.by_vgpr_used,
-        "occupancy.by_sgpr": residency.by_sgpr,
-        "occupancy.by_lds": residency.by_lds,
-        "occupancy.by_workgroups": residency.by_workgroups,
-        "occupancy.next_step": step,
-    }
     units = {spec.name: spec.unit for spec in SPECS}
     units["occupancy.workgroups_per_cu"] = f"workgroups/{residency.unit}"
     result = {
@@ -386,6 +369,8 @@ def metrics(machine: Machine, demand: Demand, stated: int | None = None) -> dict
             "derived" if stated is None else "compiler",
         )
     }
-    for name, value in values.items():
+    for name in list(units)[1:]:
+        field = name.removeprefix("occupancy.")
+        value = step if field == "next_step" else getattr(residency, field)
         result[name] = Metric(name, value, units[name], "derived", note)
     return result

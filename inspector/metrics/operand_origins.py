@@ -87,11 +87,7 @@ def operand_origins(function: Function, live: Liveness) -> OperandOrigins:
 
 
 def _delivers(inst: Instruction) -> str:
-    """What an instruction brings that does not come from its operands.
-
-    A scalar load through the pointer that a wave begins with brings "arguments", one through a
-    pointer among these loaded data.
-    """
+    """What an instruction brings that does not come from its operands."""
     if inst.cls in _DELIVERS:
         return "data"
     if inst.cls in ("smem_load", "message"):

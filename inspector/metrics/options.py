@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from ..model import Metric, MetricSpec, Scalar
+from ..model import Metric, Scalar
+from .entries import of_kernels
 from .subject import Subject
 
 OPTIONS: Mapping[str, tuple[str, str]] = {
@@ -23,44 +24,28 @@ OPTIONS: Mapping[str, tuple[str, str]] = {
 MOST_KNOBS = 8
 
 SPECS = (
-    MetricSpec("grid.workgroups", "workgroups", "compiler", "kernel", "Workgroups of the launch"),
-    MetricSpec("gpu.cus", "CUs", "derived", "kernel", "Compute units of the GPU"),
-    MetricSpec(
-        "gpu.units",
-        "units",
-        "derived",
-        "kernel",
-        "Units of the GPU that take a workgroup each: CUs, or pairs of them (WGPs) where the code "
-        "lets a workgroup's waves be on both",
+    *of_kernels({"grid.workgroups": "workgroups | Workgroups of the launch"}, "compiler"),
+    *of_kernels(
+        {
+            "gpu.cus": "CUs | Compute units of the GPU",
+            "gpu.units": "units | Units of the GPU that take a workgroup each: CUs, or pairs of "
+            "them (WGPs) where the code lets a workgroup's waves be on both",
+            "gpu.unit": "name | What such a unit is called: CU or WGP",
+            "grid.per_cu": "workgroups/CU | Workgroups of the launch for each CU",
+            "grid.waves_per_eu": "waves/SIMD | Waves of the launch for each SIMD of the GPU, by "
+            "num_warps",
+            "icache_bytes": "bytes | Instruction cache, which a few neighbouring CUs share",
+        }
     ),
-    MetricSpec("gpu.unit", "name", "derived", "kernel", "What such a unit is called: CU or WGP"),
-    MetricSpec(
-        "grid.per_cu", "workgroups/CU", "derived", "kernel", "Workgroups of the launch for each CU"
+    *of_kernels(
+        {f"option.{name}": f"{unit} | Triton's {name}: {a}" for name, (unit, a) in OPTIONS.items()},
+        "compiler",
     ),
-    MetricSpec(
-        "grid.waves_per_eu",
-        "waves/SIMD",
-        "derived",
-        "kernel",
-        "Waves of the launch for each SIMD of the GPU, by num_warps",
-    ),
-    MetricSpec(
-        "icache_bytes",
-        "bytes",
-        "derived",
-        "kernel",
-        "Instruction cache, which a few neighbouring CUs share",
-    ),
-    *(
-        MetricSpec(f"option.{name}", unit, "compiler", "kernel", f"Triton's {name}: {about}")
-        for name, (unit, about) in OPTIONS.items()
-    ),
-    MetricSpec(
-        "knobs",
-        "name",
-        "derived",
-        "kernel",
-        "Constexprs and options that decide how many registers the kernel takes, with their values",
+    *of_kernels(
+        {
+            "knobs": "name | Constexprs and options that decide how many registers the kernel "
+            "takes, with their values",
+        }
     ),
 )
 

@@ -1,9 +1,4 @@
-"""Bytes of global memory that different loads bring in one pass.
-
-`lane_metrics` compares the lanes of one access; here different accesses are compared, by where
-their lanes lie. A stencil loads what neighbouring lanes load, too, once for each of its points, and
-a window that moves by an element what it has loaded in the iteration before.
-"""
+"""Bytes of global memory that different loads bring in one pass."""
 
 from __future__ import annotations
 
@@ -12,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..isa.graph.cfg import innermost_loops
 from ..isa.mnemonics import access_bits
-from ..model import Function, Instruction, Loop, Metric, MetricSpec, Scalar
+from ..model import Function, Instruction, Loop, Metric, Scalar
 from .access_spans import (
     Access,
     GlobalAccesses,
@@ -22,6 +17,7 @@ from .access_spans import (
     united_spans,
     unknown_reason,
 )
+from .entries import of_kernels
 from .load_paths import LOADS, code_of, load_paths
 from .loop_shape import position_of
 from .loop_steps import access_steps
@@ -33,21 +29,17 @@ if TYPE_CHECKING:
 
 OVERLAP: Final = "loads.overlap"
 
-SPECS: Final = (
-    MetricSpec(
-        OVERLAP,
-        "mapping",
-        "derived",
-        "kernel",
-        "Bytes that different loads of a workgroup bring more than once, in a kernel without "
-        "loops or in an iteration of the hot loop with most of them: `loads` that share "
-        "bytes, the `of` on the path with most loads, the bytes that `lanes` of them (all, or "
-        "the first where the workgroup's size is not known) have `asked` for, those at the same"
-        " address once, and the `distinct` ones among these, in a loop those that the iteration"
-        " before has not loaded; the first `at` which line; `bytes` of all loads of the path. "
+SPECS: Final = of_kernels(
+    {
+        OVERLAP: "Bytes that different loads of a workgroup bring more than once, in a kernel "
+        "without loops or in an iteration of the hot loop with most of them: `loads` that share "
+        "bytes, the `of` on the path with most loads, the bytes that `lanes` of them (all, or the "
+        "first where the workgroup's size is not known) have `asked` for, those at the same "
+        "address once, and the `distinct` ones among these, in a loop those that the iteration "
+        "before has not loaded; the first `at` which line; `bytes` of all loads of the path. "
         "Estimated where the workgroup's shape is not known, which is taken as 4 rows of 8 "
         "work-items then",
-    ),
+    }
 )
 
 _MOST_ACCESSES: Final = 512
@@ -57,10 +49,7 @@ _MOST_ACCESSES: Final = 512
 def kernel_metrics(subject: Subject, accesses: GlobalAccesses, hot: Set[str]) -> Iterator[Metric]:
     """The metric of a kernel without loops, or of its worst hot loop.
 
-    Args:
-        subject: the kernel.
-        accesses: those that it makes of global memory.
-        hot: ids of its hot loops.
+    `accesses`: those that it makes of global memory.
     """
     function = subject.function
     loops = [loop for loop in function.loops if loop.id in hot and not loop.irreducible]
@@ -183,10 +172,7 @@ def _by_operation(group: Sequence[Access]) -> list[Access]:
 
 
 def _differs_by_lane(access: Access) -> bool:
-    """Whether an access is not of a few addresses for all lanes, as one of a scale or an index.
-
-    With small sizes these may be more than with the large ones that are drawn.
-    """
+    """Whether an access is not of a few addresses for all lanes, as one of a scale or an index."""
     lanes = access.places[0].where.shape[2]
     bytes_each = sum(part.size for part in access.places)
     return bool(4 * size_in(access, 0) >= lanes * bytes_each)
@@ -218,11 +204,7 @@ class _Span(NamedTuple):
 def _shared_bytes(
     group: Sequence[Access], steps: Mapping[int, int]
 ) -> tuple[int, int, list[Access]]:
-    """Bytes that loads ask for, the distinct ones, and the loads that share some with others.
-
-    Loads share bytes that do so in every draw; of the draws that one counts in which they share
-    least.
-    """
+    """Bytes that loads ask for, the distinct ones, and the loads that share some with others."""
     from ..emulator.footprint import size_of, united
 
     sharing = list(group)
@@ -247,11 +229,7 @@ def _shared_bytes(
 def _loaded_before(
     accesses: Sequence[Access], draw: int, steps: Mapping[int, int]
 ) -> Iterator[Spans]:
-    """What loads that move by an element or less have brought in the last iterations.
-
-    Where a tile moves by its rows' length, as in a matrix product, the next row need not be what
-    it finds there: rows can be as short as a tile.
-    """
+    """What loads that move by an element or less have brought in the last iterations."""
     for access in accesses:
         step = steps.get(access.inst.index, 0)
         starts, ends = access.spans[draw]

@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ..model import Metric, MetricSpec, Scalar
+from ..model import Scalar, TtgirModule
+from .entries import of_kernels
 from .subject import Subject, op_line
 
 if TYPE_CHECKING:
     from ..ttgir.padded_dots import PaddedDot, Side
 
-_PADDING: Final = "matrix.padding"
 
-SPECS = (
-    MetricSpec(
-        _PADDING,
-        "mapping",
-        "derived",
-        "kernel",
-        "Dots in loops (all, where no loop has one) of which a part multiplies zeros in every "
-        "workgroup, because a mask by a constant or an argument of the launch leaves out the end "
-        "of a dimension: of the one with "
-        "most of it `at` its line, `along` which dimension, its "
-        "`extent` and `used` elements of it, and the two `pieces` that would hold these, `held` in "
-        "all; `zeros`: percent of the multiply-accumulates of all of them that are on padding, "
-        "`percent`: that such pieces would save",
-    ),
+SPECS = of_kernels(
+    {
+        "matrix.padding": "Dots in loops (all, where no loop has one) of which a part multiplies "
+        "zeros in every workgroup, because a mask by a constant or an argument of the launch "
+        "leaves out the end of a dimension: of the one with most of it `at` its line, `along` "
+        "which dimension, its `extent` and `used` elements of it, and the two `pieces` that would "
+        "hold these, `held` in all; `zeros`: percent of the multiply-accumulates of all of them "
+        "that are on padding, `percent`: that such pieces would save",
+    }
 )
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
-    if subject.ttgir is None:
-        yield Metric(_PADDING, None, "mapping", "derived", "needs the kernel's TTGIR")
-        return
+def padding(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
+    """The value of the metric of `SPECS`."""
     from ..ttgir.padded_dots import padded_dots  # only kernels with a TTGIR need it
 
-    dots = padded_dots(subject.ttgir, subject.facts.values)
-    in_loops = [dot for dot in dots if dot.in_loop]
-    yield Metric(_PADDING, _value(in_loops or dots), "mapping", "derived")
-
-
-def _value(dots: Sequence[PaddedDot]) -> dict[str, Scalar]:
+    every = padded_dots(module, subject.facts.values)
+    dots = [dot for dot in every if dot.in_loop] or every
     padded = [dot for dot in dots if dot.is_padded]
     if not padded:
         return {"percent": 0, "zeros": 0}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..model import Instruction, Metric, MetricSpec, Scalar
+from ..model import Instruction, Scalar, TtgirModule
+from .entries import of_loops
 from .loop_shape import position_of
 from .mix import VALU_CLASSES
 from .subject import LineName, Place, Subject
@@ -13,53 +14,33 @@ from .subject import LineName, Place, Subject
 if TYPE_CHECKING:
     from ..ttgir.position_masks import MaskedTile
 
-_MASKS: Final = "masks.positions"
 
-SPECS: Final = (
-    MetricSpec(
-        _MASKS,
-        "mapping",
-        "derived",
-        "loop",
-        "Selections of floating-point tiles by comparisons of positions in a loop of dots, such as "
-        "the mask of a causal attention or of a sequence's end: how many `tiles`, the comparisons "
-        "and selections among the vector `instructions` that they take, `at` the line of the "
-        "first, `split`: whether another loop multiplies "
-        "tiles of these shapes without a mask; of some programs of the launch `iterations`, and in "
-        "how many of them (`idle`) the mask takes no score, None where that is not known",
-    ),
+SPECS: Final = of_loops(
+    {
+        "masks.positions": "Selections of floating-point tiles by comparisons of positions in a "
+        "loop of dots, such as the mask of a causal attention or of a sequence's end: how many "
+        "`tiles`, the comparisons and selections among the vector `instructions` that they take, "
+        "`at` the line of the first, `split`: whether another loop multiplies tiles of these "
+        "shapes without a mask; of some programs of the launch `iterations`, and in how many of "
+        "them (`idle`) the mask takes no score, None where that is not known",
+    }
 )
 
 _STEPS: Final = ("v_cmp", "cndmask")
 
 
-def loop_metrics(
-    subject: Subject, instructions_of: Mapping[str, Sequence[Instruction]]
-) -> dict[str, dict[str, Metric]]:
-    """Loop id -> its metric by name."""
-    tiles: list[MaskedTile] = []
-    note = "needs the kernel's TTGIR"
-    if subject.ttgir is not None:
-        from ..ttgir.position_masks import masked_tiles  # only kernels with a TTGIR need it
+def masked(
+    subject: Subject, module: TtgirModule, own_code: Mapping[str, Sequence[Instruction]]
+) -> dict[str, dict[str, Scalar]]:
+    """Loop id -> the value of the metric of `SPECS`."""
+    from ..ttgir.position_masks import masked_tiles  # only kernels with a TTGIR need it
 
-        tiles, note = masked_tiles(subject.ttgir), ""
     tile_at: dict[Place, MaskedTile] = {}
-    for tile in tiles:
+    for tile in masked_tiles(module):
         for op in (tile.op, *tile.comparisons):
             if op.loc is not None:
                 tile_at.setdefault(position_of(op.loc), tile)
-    return {
-        loop.id: {
-            _MASKS: Metric(
-                _MASKS,
-                None if note else _value(subject, tile_at, instructions_of[loop.id]),
-                "mapping",
-                "derived",
-                note,
-            )
-        }
-        for loop in subject.function.loops
-    }
+    return {loop: _value(subject, tile_at, code) for loop, code in own_code.items()}
 
 
 def _value(

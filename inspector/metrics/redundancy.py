@@ -1,9 +1,4 @@
-"""Redundant work: products and vector operations that waves and lanes repeat.
-
-TTGIR's layouts give the number of computations of each element (`ttgir.redundant_work`). Products
-are verified by the code: matrix instructions of a source position times their multiply-accumulates
-times waves, against M·N·K of the dots there.
-"""
+"""Redundant work: products and vector operations that waves and lanes repeat."""
 
 from __future__ import annotations
 
@@ -16,8 +11,9 @@ from msgspec.structs import replace
 
 from ..base.errors import KinspectError
 from ..isa.operations import operations
-from ..model import Instruction, Metric, MetricSpec, Scalar, TtgirModule, TtgirOp
+from ..model import Instruction, Metric, Scalar, TtgirModule, TtgirOp
 from .capacity import capacity
+from .entries import of_both, unknown
 from .loop_shape import position_of
 from .occupancy import occupancy
 from .subject import (
@@ -34,45 +30,23 @@ if TYPE_CHECKING:
 MATRIX, REPEATED = "matrix.redundancy", "matrix.repeated"
 VECTOR, COPIES = "work.redundancy", "work.repeated"
 
-SPECS = (
-    MetricSpec(
-        MATRIX,
-        "ratio",
-        "derived",
-        "both",
-        "Multiply-accumulates that the workgroup's matrix instructions do over those that its dots "
-        "need; 1: none is done twice",
-    ),
-    MetricSpec(
-        REPEATED,
-        "mapping",
-        "derived",
-        "both",
-        "The dot whose work is repeated most: `times`, `at` which line, `tile` M×N×K, `along` "
-        "which dimension, where `waves` side by side span `each` elements each over a tile of "
-        "`needed`; `instruction`: what one matrix instruction spans there, `narrower`: what one "
-        "of half of it does, where the target has that; `fit_waves`: the most "
-        "waves that would have work of their own; `try_waves`: the same, or as many more as it "
-        "takes for the tiles that loops load to fit into a lane's registers; none where the kernel "
-        "spills already, or SIMDs would stand empty",
-    ),
-    MetricSpec(
-        VECTOR,
-        "ratio",
-        "derived",
-        "both",
-        "Elements that lanes hold of the tensors that are loaded, stored and computed with outside "
-        "of dots, over the elements that there are; 1: none is held twice. In a kernel without "
-        "tensors its scalars count, each held by all lanes",
-    ),
-    MetricSpec(
-        COPIES,
-        "mapping",
-        "derived",
-        "both",
-        "The tensor of which most copies are held: `elements`, `waves` that "
-        "hold the same one, of how many `of_waves`, `at` which line, by which `op`",
-    ),
+SPECS = of_both(
+    {
+        MATRIX: "ratio | Multiply-accumulates that the workgroup's matrix instructions do over "
+        "those that its dots need; 1: none is done twice",
+        REPEATED: "The dot whose work is repeated most: `times`, `at` which line, `tile` M×N×K, "
+        "`along` which dimension, where `waves` side by side span `each` elements each over a "
+        "tile of `needed`; `instruction`: what one matrix instruction spans there, `narrower`: "
+        "what one of half of it does, where the target has that; `fit_waves`: the most waves that "
+        "would have work of their own; `try_waves`: the same, or as many more as it takes for the "
+        "tiles that loops load to fit into a lane's registers; none where the kernel spills "
+        "already, or SIMDs would stand empty",
+        VECTOR: "ratio | Elements that lanes hold of the tensors that are loaded, stored and "
+        "computed with outside of dots, over the elements that there are; 1: none is held twice. "
+        "In a kernel without tensors its scalars count, each held by all lanes",
+        COPIES: "The tensor of which most copies are held: `elements`, `waves` that hold the same "
+        "one, of how many `of_waves`, `at` which line, by which `op`",
+    }
 )
 
 _ATOMICS = frozenset(("tt.atomic_rmw", "tt.atomic_cas"))
@@ -99,12 +73,7 @@ _OTHER_WORK = frozenset(
 def loop_metrics(
     subject: Subject, own_code: Mapping[str, Sequence[Instruction]]
 ) -> dict[str, dict[str, Metric]]:
-    """Loop id -> its metrics by name.
-
-    Args:
-        subject: the kernel.
-        own_code: loop id -> its instructions, nested loops excluded.
-    """
+    """Loop id -> its metrics by name."""
     places = _Places()
     return {
         loop: {metric.name: metric for metric in _of_region(region, subject, places, looped=True)}
@@ -195,8 +164,7 @@ def _of_region(
     """The metrics of a region; in a loop only tensors at its positions count."""
     source = subject.work
     if source is None:
-        for spec in SPECS:
-            yield Metric(spec.name, None, spec.unit, "derived", _NO_TTGIR)
+        yield from unknown(SPECS, _NO_TTGIR)
         return
     yield from _matrix(source, region, subject, places)
     positions = {places.of(inst) for inst in region} if looped else None
@@ -265,10 +233,7 @@ def _common(works: Sequence[DotWork], count: int, macs: int) -> float | None:
 def _most_repeated(
     works: Sequence[tuple[TtgirOp, DotWork]], subject: Subject, module: TtgirModule
 ) -> dict[str, Scalar]:
-    """The dot whose repetition costs most, and the dimension at fault.
-
-    Too many waves count before a tile that is smaller than one instruction.
-    """
+    """The dot whose repetition costs most, and the dimension at fault."""
     from ..ttgir.redundant_work import fitting_waves
 
     if all(work.redundancy <= 1 for _, work in works):
@@ -299,10 +264,7 @@ def _most_repeated(
 
 
 def _leaves_room(subject: Subject, waves: int) -> bool:
-    """Whether fewer waves spill no more than now, and keep all SIMDs of a CU busy.
-
-    A wave that takes over from another holds more, and that of one that spills spills more.
-    """
+    """Whether fewer waves spill no more than now, and keep all SIMDs of a CU busy."""
     if subject.function.resources.vgpr_spill_count:
         return False
     if subject.machine is None:

@@ -1,7 +1,4 @@
-"""How values go from register to register: what copies, spills and arithmetic pass on.
-
-Rows are those of the emulator's register file, spilled dwords as further rows behind them.
-"""
+"""How values go from register to register: what copies, spills and arithmetic pass on."""
 
 from __future__ import annotations
 
@@ -35,7 +32,6 @@ class RegisterMoves:
     """The moves of one kernel.
 
     Args:
-        function: the kernel.
         live: its live registers.
         is_conversion: whether the source converts a value at a location.
 
@@ -243,11 +239,7 @@ def _sources(half: Decoded) -> Sequence[Operand]:
 
 
 def _slots(function: Function) -> tuple[Mapping[int, Touched], Sequence[str]]:
-    """Dwords of scratch memory that spills store and reload, as rows, by instruction.
-
-    `SCRATCH_ROW` of them follow each other for each register that offsets are added to; the second
-    value has these registers in order.
-    """
+    """Dwords of scratch memory that spills store and reload, as rows, by instruction."""
     bases: dict[str, int] = {}
     touched = {}
     for index, dwords in spilled_dwords(function).items():

@@ -8,54 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..model import Machine, Metric, MetricSpec, Resources
+from ..model import Machine, Metric, Resources
+from .entries import of_kernels
 from .subject import NOT_ALL_READ, Subject
 
 SPECS = (
-    MetricSpec(
-        "vgpr_count",
-        "registers",
+    *of_kernels(
+        {
+            "vgpr_count": "registers | VGPRs used per lane, AGPRs included on unified register "
+            "files",
+        },
         "compiler",
-        "kernel",
-        "VGPRs used per lane, AGPRs included on unified register files",
     ),
-    MetricSpec(
-        "vgpr_allocated",
-        "registers",
-        "derived",
-        "kernel",
-        "VGPRs that the hardware sets aside per lane: next_free_vgpr rounded up to the "
-        "allocation granule; what occupancy rests on",
+    *of_kernels(
+        {
+            "vgpr_allocated": "registers | VGPRs that the hardware sets aside per lane: "
+            "next_free_vgpr rounded up to the allocation granule; what occupancy rests on",
+            "vgpr_limit": "registers | Most VGPRs that one lane can address here",
+        }
     ),
-    MetricSpec(
-        "vgpr_limit", "registers", "derived", "kernel", "Most VGPRs that one lane can address here"
+    *of_kernels(
+        {
+            "arch_vgpr_count": "registers | Architectural VGPRs used per lane",
+            "agpr_count": "registers | Accumulation VGPRs used per lane",
+            "sgpr_count": "registers | SGPRs used per wave, VCC included",
+            "vgpr_spill_count": "registers | VGPRs spilled, in total",
+            "sgpr_spill_count": "registers | SGPRs spilled, in total",
+            "scratch_bytes": "bytes | Private (scratch) memory per work-item",
+            "code_bytes": "bytes | Size of the kernel's machine code",
+        },
+        "compiler",
     ),
-    MetricSpec(
-        "arch_vgpr_count", "registers", "compiler", "kernel", "Architectural VGPRs used per lane"
-    ),
-    MetricSpec("agpr_count", "registers", "compiler", "kernel", "Accumulation VGPRs used per lane"),
-    MetricSpec(
-        "sgpr_count", "registers", "compiler", "kernel", "SGPRs used per wave, VCC included"
-    ),
-    MetricSpec("vgpr_spill_count", "registers", "compiler", "kernel", "VGPRs spilled, in total"),
-    MetricSpec("sgpr_spill_count", "registers", "compiler", "kernel", "SGPRs spilled, in total"),
-    MetricSpec(
-        "scratch_bytes", "bytes", "compiler", "kernel", "Private (scratch) memory per work-item"
-    ),
-    MetricSpec("code_bytes", "bytes", "compiler", "kernel", "Size of the kernel's machine code"),
-    MetricSpec(
-        "instruction_count",
-        "instructions",
-        "derived",
-        "kernel",
-        "Instructions in the kernel's code, counted once each",
-    ),
-    MetricSpec(
-        "empty",
-        "bool",
-        "derived",
-        "kernel",
-        "True if the kernel neither loads, stores nor computes: it compiled to nothing",
+    *of_kernels(
+        {
+            "instruction_count": "instructions | Instructions in the kernel's code, counted once "
+            "each",
+            "empty": "bool | True if the kernel neither loads, stores nor computes: it compiled "
+            "to nothing",
+        }
     ),
 )
 

@@ -1,47 +1,30 @@
-"""Loads of a Triton kernel that bring the same elements more than once.
-
-Lanes along a dimension of a tile can have the same address, as where a scale holds for a group of K
-that is as long as the tile, or where `p + k // 2` loads a byte for each of its two 4-bit numbers.
-"""
+"""Loads of a Triton kernel that bring the same elements more than once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import gcd, prod
 from typing import Final
 
 from msgspec import Struct
 
-from ..model import Metric, MetricSpec, Scalar, TtgirModule, TtgirOp, TtgirType
+from ..model import Scalar, TtgirModule, TtgirOp, TtgirType
+from .entries import of_kernels
 from .subject import Subject, op_line, variable_name
 
-_ALIKE: Final = "loads.alike"
-
-SPECS = (
-    MetricSpec(
-        _ALIKE,
-        "mapping",
-        "derived",
-        "kernel",
-        "Loads of tiles whose elements along a dimension have the same address, in loops or of "
-        "packed numbers: how many `loads`; of the one with most copies its `elements`, the "
-        "`distinct` addresses, the tile's `shape`, `name` of the value, `at` which line, `staged`: "
-        "bytes that its tile takes in LDS, None where it does not pass through it; `packed`: how "
-        "many neighbours take their bits from one address by shifts, None where none do",
-    ),
+SPECS = of_kernels(
+    {
+        "loads.alike": "Loads of tiles whose elements along a dimension have the same address, in "
+        "loops or of packed numbers: how many `loads`; of the one with most copies its "
+        "`elements`, the `distinct` addresses, the tile's `shape`, `name` of the value, `at` "
+        "which line, `staged`: bytes that its tile takes in LDS, None where it does not pass "
+        "through it; `packed`: how many neighbours take their bits from one address by shifts, "
+        "None where none do",
+    }
 )
 
 _RIGHT_SHIFTS: Final = frozenset(("arith.shrsi", "arith.shrui"))
 _MOST_PACKED: Final = 32
-
-
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
-    module = subject.ttgir
-    if module is None:
-        yield Metric(_ALIKE, None, "mapping", "derived", "needs the kernel's TTGIR")
-    else:
-        yield Metric(_ALIKE, _alike(module), "mapping", "derived")
 
 
 class _Load(Struct, frozen=True):
@@ -58,8 +41,8 @@ class _Load(Struct, frozen=True):
         return prod(self.kind.shape) / prod(self.distinct)
 
 
-def _alike(module: TtgirModule) -> dict[str, Scalar]:
-    """The value of `loads.alike`."""
+def alike(_: Subject, module: TtgirModule) -> dict[str, Scalar]:
+    """The value of the metric of `SPECS`."""
     # Only Triton kernels need the facts of a module's values.
     from ..ttgir import queries
     from ..ttgir.axes.analysis import analyze

@@ -15,7 +15,8 @@ from enum import Enum
 
 from ..isa.dataflow.operands import operand_texts
 from ..isa.mnemonics import BYTE_OFFSET, access_bits
-from ..model import Function, Instruction, Metric, MetricSpec
+from ..model import Function, Instruction, Metric
+from .entries import NO_CODE, of_both, unknown
 from .subject import Subject
 
 _UNIT = "instructions"
@@ -29,33 +30,17 @@ _PRIVATE: Mapping[str, str] = {
 }
 _INDEXED = "private_arrays.indexed"
 
-SPECS = (
-    MetricSpec(
-        "spills.reloads",
-        _UNIT,
-        "derived",
-        "both",
-        "Loads of scratch that are not known to be of a private array: reloads of spilled "
-        "registers, where nothing says otherwise",
-    ),
-    MetricSpec("spills.stores", _UNIT, "derived", "both", "Stores to scratch, counted likewise"),
-    MetricSpec(
-        "private_arrays.loads",
-        _UNIT,
-        "derived",
-        "both",
-        "Loads of scratch that are no spill: of arrays that each work-item has for itself",
-    ),
-    MetricSpec(
-        "private_arrays.stores", _UNIT, "derived", "both", "Stores to scratch, counted likewise"
-    ),
-    MetricSpec(
-        _INDEXED,
-        _UNIT,
-        "derived",
-        "both",
-        "Those of both whose address is in a register: the index is known only at run time",
-    ),
+SPECS = of_both(
+    {
+        "spills.reloads": "instructions | Loads of scratch that are not known to be of a private "
+        "array: reloads of spilled registers, where nothing says otherwise",
+        "spills.stores": "instructions | Stores to scratch, counted likewise",
+        "private_arrays.loads": "instructions | Loads of scratch that are no spill: of arrays "
+        "that each work-item has for itself",
+        "private_arrays.stores": "instructions | Stores to scratch, counted likewise",
+        _INDEXED: "instructions | Those of both whose address is in a register: the index is "
+        "known only at run time",
+    }
 )
 
 _CLASSES = ("scratch_load", "scratch_store")
@@ -193,8 +178,7 @@ def address_registers(inst: Instruction) -> list[str]:
 def kernel_metrics(subject: Subject) -> Iterator[Metric]:
     """The counts of the kernel."""
     if not subject.function.instructions:
-        for spec in SPECS:
-            yield Metric(spec.name, None, _UNIT, "derived", "no code was read")
+        yield from unknown(SPECS, NO_CODE)
         return
     yield from _counts(scratch_accesses(subject.function))
 
@@ -202,12 +186,7 @@ def kernel_metrics(subject: Subject) -> Iterator[Metric]:
 def loop_metrics(
     function: Function, own_code: Mapping[str, Sequence[Instruction]]
 ) -> dict[str, dict[str, Metric]]:
-    """Loop id -> its metrics by name, nested loops excluded.
-
-    Args:
-        function: the kernel.
-        own_code: loop id -> its instructions.
-    """
+    """Loop id -> its metrics by name, nested loops excluded."""
     uses = {inst.index: (inst, use) for inst, use in scratch_accesses(function)}
     return {
         loop: {m.name: m for m in _counts(uses[i.index] for i in body if i.index in uses)}

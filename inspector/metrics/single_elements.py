@@ -1,33 +1,24 @@
-"""Kernels without loops in which each lane moves one small element of each array.
-
-Such a wave lives for one return trip to memory: its start, the addresses, a load, a wait for it,
-little arithmetic, a store. A lane that takes several neighbours asks for them at once, in wider
-accesses, and pays for the rest once.
-"""
+"""Kernels without loops in which each lane moves one small element of each array."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ..isa.mnemonics import access_bits
-from ..model import Function, Instruction, LaneUse, Metric, MetricSpec, Scalar
+from ..model import Function, Instruction, LaneUse, Scalar
+from .entries import Unknown, of_kernels
 from .subject import LANE_EXCHANGES, LineName, Subject
 
-ELEMENTS: Final = "single_elements"
-
-SPECS = (
-    MetricSpec(
-        ELEMENTS,
-        "mapping",
-        "derived",
-        "kernel",
-        "Accesses of global memory in HIP code without loops, LDS and atomics whose lanes lie side "
-        "by side, all of them of 64 bits at most and in one block: `loads`, `stores`, the `bytes` "
-        "that a lane loads, `at` the line of the first load; none where an access is wider, lies "
-        "elsewhere or where its lanes' addresses or the workgroup's shape are not known, and where "
-        "no address rests on the workgroup's number, so that one workgroup does it all",
-    ),
+SPECS = of_kernels(
+    {
+        "single_elements": "Accesses of global memory in HIP code without loops, LDS and atomics "
+        "whose lanes lie side by side, all of them of 64 bits at most and in one block: `loads`, "
+        "`stores`, the `bytes` that a lane loads, `at` the line of the first load; none where an "
+        "access is wider, lies elsewhere or where its lanes' addresses or the workgroup's shape "
+        "are not known, and where no address rests on the workgroup's number, so that one "
+        "workgroup does it all",
+    }
 )
 
 _ACCESSES: Final = frozenset(("global_load", "global_store"))
@@ -35,12 +26,11 @@ _OTHERS: Final = frozenset(("lds_write", "lds_atomic", "lds_direct", "atomic", "
 _MOST_BITS: Final = 64
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
+def single_elements(subject: Subject) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `SPECS`."""
     function = subject.function
     if subject.ttgir is not None or function.loops or function.calls or function.unread:
-        yield Metric(ELEMENTS, None, "mapping", "derived", "HIP code without loops is looked at")
-        return
+        return Unknown("HIP code without loops is looked at")
     accesses = [inst for inst in function.instructions if inst.cls in _ACCESSES]
     loads = [inst for inst in accesses if inst.cls == "global_load"]
     if (
@@ -49,18 +39,15 @@ def compute(subject: Subject) -> Iterator[Metric]:
         or not _stand_together(function, accesses)
         or not all(_is_single(inst, subject.uses.get(inst.index)) for inst in accesses)
     ):
-        yield Metric(ELEMENTS, None, "mapping", "derived", "not all accesses are such")
-        return
+        return Unknown("not all accesses are such")
     if _is_of_one_workgroup(subject, accesses):
-        yield Metric(ELEMENTS, None, "mapping", "derived", "all workgroups access the same")
-        return
-    value: dict[str, Scalar] = {
+        return Unknown("all workgroups access the same")
+    return {
         "loads": len(loads),
         "stores": len(accesses) - len(loads),
         "bytes": sum(access_bits(inst.op, inst.operands) or 0 for inst in loads) // 8,
         "at": LineName.of(loads),
     }
-    yield Metric(ELEMENTS, value, "mapping", "derived")
 
 
 def _is_of_one_workgroup(subject: Subject, accesses: Sequence[Instruction]) -> bool:

@@ -1,9 +1,4 @@
-"""Arguments of a kernel that are sizes, and the lanes' distances that are products of them.
-
-A stride that is an argument may be 1: then lanes that seem to lie apart are neighbours. An argument
-that the kernel also compares a number with, or divides by, is the length of something instead, such
-as a row's. Lanes that lie as far apart touch a cache line each.
-"""
+"""Arguments of a kernel that are sizes, and the lanes' distances that are products of them."""
 
 from __future__ import annotations
 
@@ -42,9 +37,8 @@ class SizeArguments:
     def divide(self, steps: Sequence[int | None]) -> bool:
         """Whether a distance of lanes is a small multiple of a size, or of a product of two.
 
-        Args:
-            steps: bytes from one lane to the next in each draw of the arguments; None in draws
-                that do not count.
+        `steps`: bytes from one lane to the next in each draw of the arguments; None in draws that
+        do not count.
         """
         if self._factors is None:
             self._factors = self._drawn()

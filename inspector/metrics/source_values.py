@@ -1,8 +1,4 @@
-"""Values of the source by the instructions that make or touch them, for kernels with a TTGIR.
-
-An instruction's position, with the calls that lead there, is a key into the locations of the TTGIR;
-its operations' results carry the names of the variables.
-"""
+"""Values of the source by the instructions that make or touch them, for kernels with a TTGIR."""
 
 from __future__ import annotations
 
@@ -68,7 +64,6 @@ class SourceValue(Struct, frozen=True, cache_hash=True):
     """A value of the source.
 
     Args:
-        kind: what it is to the code.
         name: of the variable; None where nothing says.
         type: shape and element type of the tensor, `128x64xf32`; "" where nothing says.
         source: the user's line.
@@ -90,7 +85,6 @@ class _Candidates(Struct, frozen=True):
     """The operations at a position from which an instruction may come.
 
     Args:
-        ops: the operations.
         names: their variables, with the number of operations of each; the most common first.
         best: the first of those of the most common variable, or of all where none has one.
     """
@@ -267,10 +261,7 @@ class SourceOperations:
         return None
 
     def _next(self, argument: str) -> str:
-        """What an iteration hands on to the next one for an argument of a loop's body; else "".
-
-        Names may repeat from loop to loop.
-        """
+        """What an iteration hands on to the next one for an argument of a loop's body; else ""."""
         places = self._carried.get(argument, ())
         values = {
             operands[number]
@@ -315,12 +306,9 @@ class SourceOperations:
     ) -> SourceValue:
         """The value that an instruction makes or touches, by the operation that it comes from.
 
-        Args:
-            inst: the instruction.
-            kind: what the value is to it.
-            preferred: beginnings of the names of operations that such instructions come from.
-            uses: gives the positions of the instructions that read it next. Where several
-                operations fit, one whose result the operations there take is meant.
+        `preferred`: beginnings of the names of operations that such instructions come from; `uses`:
+        gives the positions of the instructions that read it next. Where several operations fit, one
+        whose result the operations there take is meant.
         """
         chosen = preferred or _computed_by(inst.mnemonic)
         key = (inst.loc, chosen, kind)

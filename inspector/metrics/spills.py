@@ -1,13 +1,4 @@
-"""Spills: slots in scratch memory, and remedies.
-
-`scratch_use.py` identifies the accesses of scratch memory that are spills; those of unknown purpose
-count as such. Accesses that overlap are one place, which is a slot for each value that it holds in
-turn (`spill_webs.py`).
-
-Only remedies that can apply are named, in the order in which they helped: twice the waves where
-each then still has a matrix instruction of every product, one stage less where loads are pipelined,
-a smaller tile where one is left. The order was determined by applying them (`rules/judged/`).
-"""
+"""Spills: slots in scratch memory, and remedies."""
 
 from __future__ import annotations
 
@@ -25,7 +16,6 @@ from ..model import (
     Loop,
     LoopReport,
     Metric,
-    MetricSpec,
     ParkedValue,
     Scalar,
     SourceLoc,
@@ -35,6 +25,7 @@ from ..model import (
 )
 from .capacity import capacity
 from .code_copies import COPIES, STATIC_RANGE
+from .entries import of_kernels
 from .options import option
 from .scratch_use import Use, address_of, scratch_accesses
 from .spill_webs import components, webs
@@ -42,11 +33,11 @@ from .subject import Subject
 from .tile_parts import smaller_tile
 
 _SLOTS, _HOT = "spills.slots", "spills.hot_slots"
-SLOT_SPECS = (
-    MetricSpec(_SLOTS, "slots", "derived", "kernel", "Places in scratch memory that hold spills"),
-    MetricSpec(
-        _HOT, "slots", "derived", "kernel", "Those that are stored or reloaded in a hot loop"
-    ),
+SLOT_SPECS = of_kernels(
+    {
+        _SLOTS: "slots | Places in scratch memory that hold spills",
+        _HOT: "slots | Those that are stored or reloaded in a hot loop",
+    }
 )
 
 
@@ -68,10 +59,7 @@ def spill_slots(
 
     Where a place holds one value after another, it is a slot for each.
 
-    Args:
-        function: the kernel.
-        hot: ids of its hot loops.
-        parked: line of the assembly that accesses a slot -> the value there, where it is known.
+    `parked`: line of the assembly that accesses a slot -> the value there, where it is known.
     """
     accesses = _accesses(function)
     if not accesses:
@@ -116,9 +104,8 @@ def _is_in(access: _Access, owner: Mapping[int, Loop], loops: Set[str]) -> bool:
 
 
 def _joined_by_webs(function: Function) -> dict[int, int]:
-    """Index of each access that is in a web -> one access, the same for all of its webs' accesses.
-
-    An access of several dwords joins their webs.
+    """Index of each access that is in a web -> one access, the same for all of its webs'
+    accesses.
     """
     edges = [
         (members[0], member)
@@ -205,15 +192,12 @@ def _owners(function: Function, indices: Sequence[int]) -> dict[int, Loop]:
 
 REMEDIES = "spills.remedies"
 
-REMEDY_SPECS = (
-    MetricSpec(
-        REMEDIES,
-        "mapping",
-        "derived",
-        "kernel",
-        "Changes by which kernels like this one came to spill less in their hot loops, or anywhere "
-        "where they have no loop: how many `changes`, and the two that helped most often (`said`)",
-    ),
+REMEDY_SPECS = of_kernels(
+    {
+        REMEDIES: "Changes by which kernels like this one came to spill less in their hot loops, "
+        "or anywhere where they have no loop: how many `changes`, and the two that helped most "
+        "often (`said`)",
+    }
 )
 
 _SAID = 2  # changes that are named: `kinspect try` compiles the rest
@@ -243,11 +227,8 @@ def remedies(
 ) -> Iterator[Metric]:
     """The changes; None where no hot loop spills, nor a kernel without loops.
 
-    Args:
-        subject: the kernel.
-        loops: its loops, with their metrics.
-        accesses: its accesses, with the limits on their width.
-        metrics: its other metrics.
+    `loops`: its loops, with their metrics; `accesses`: its accesses, with the limits on their
+    width.
     """
     regions = [loop.metrics for loop in loops if loop.hot] if loops else [metrics]
     if not any(map(_spills, regions)):
@@ -277,11 +258,7 @@ def _number(metrics: Mapping[str, Metric], name: str) -> int:
 
 
 def _size_is_the_bound(subject: Subject, metrics: Mapping[str, Metric]) -> bool:
-    """Whether a lane has all registers that a workgroup of the stated size leaves it.
-
-    All of its waves are resident at once or none: 512 work-items are two waves a SIMD, and 256
-    VGPRs the most that two of them can have.
-    """
+    """Whether a lane has all registers that a workgroup of the stated size leaves it."""
     machine, size = subject.machine, subject.function.resources.max_workgroup_size
     vgprs = value_of(metrics, "vgpr_allocated")
     if machine is None or size is None or size == _UNKNOWN_BLOCK or not isinstance(vgprs, int):

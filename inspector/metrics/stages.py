@@ -59,7 +59,6 @@ class Family(Struct, frozen=True):
     """Metrics that are made together: of a kernel as a whole, of any region, or of all loops.
 
     Args:
-        specs: the metrics.
         kernel: makes those of a kernel.
         region: makes those that exist for a kernel with code and for each of its loops.
         loops: makes those of loops, by the loop's id; a loop may have none.
@@ -158,10 +157,7 @@ class Region:
     """A run of instructions with its figures: a kernel, or what a loop has beside nested loops.
 
     Args:
-        stages: of the kernel.
         loop: id of the loop; None for the kernel.
-        code: its instructions.
-        metrics: its metrics.
     """
 
     def __init__(
@@ -267,8 +263,7 @@ class KernelStages:
     def listed(self, *, lanes: bool = True) -> tuple[MemoryOp, ...]:
         """The memory operations in program order.
 
-        Args:
-            lanes: whether they state what their lanes touch.
+        `lanes`: whether they state what their lanes touch.
         """
         function = self.subject.function
         owner = innermost_loops(function)

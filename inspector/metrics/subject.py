@@ -307,9 +307,7 @@ def wait_counts(inst: Instruction, machine: Machine | None) -> dict[str, int]:
 def always_executed(function: Function, hot: Set[str]) -> dict[str, list[int]]:
     """Loop id -> its own blocks that every iteration executes, in execution order.
 
-    Args:
-        function: the kernel.
-        hot: ids of the loops that are asked about.
+    `hot`: ids of the loops that are asked about.
     """
     if not hot:
         return {}

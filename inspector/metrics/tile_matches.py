@@ -1,9 +1,4 @@
-"""Matches operations of the TTGIR with machine accesses: by class and position.
-
-Several operations may share a position, as pipelining peels copies of a load off its loop. The copy
-in the deepest loop gets the machine accesses of the deepest loops, and copies that differ in width
-get those of their own width.
-"""
+"""Matches operations of the TTGIR with machine accesses: by class and position."""
 
 from __future__ import annotations
 
@@ -27,11 +22,8 @@ def machine_accesses(
 ) -> list[list[MemoryOp]]:
     """The machine accesses of each tile, as far as positions tell.
 
-    Args:
-        graph: the operations of one function.
-        tiles: its operations that move tiles.
-        limits: the limits on the width of each.
-        memory_ops: the kernel's machine accesses.
+    `tiles`: its operations that move tiles; `limits`: the limits on the width of each;
+    `memory_ops`: the kernel's machine accesses.
     """
     ops_at: dict[_Key, list[MemoryOp]] = {}
     for op in memory_ops:
@@ -62,12 +54,7 @@ def _loop_depths(graph: ValueGraph) -> dict[int, int]:
 
 
 def _at_depth(ops: list[MemoryOp], depth: int, copy_depths: Sequence[int]) -> list[MemoryOp]:
-    """The machine accesses of the copy in `depth` loops.
-
-    The compiler unrolls short loops and peels others, so that depths differ between TTGIR and
-    assembly: levels are matched from the deepest up, and the outermost copy gets all remaining
-    accesses.
-    """
+    """The machine accesses of the copy in `depth` loops."""
     levels, op_levels = sorted(set(copy_depths)), sorted({op.depth for op in ops})
     if len(levels) == 1:
         return ops

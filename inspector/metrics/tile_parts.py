@@ -20,10 +20,7 @@ def smaller_tile(
 ) -> str:
     """The remedy for spills of a kernel with loops and without products.
 
-    Args:
-        module: its TTGIR.
-        constexprs: their values by name.
-        sizes: the names of its block sizes.
+    `constexprs`: their values by name; `sizes`: the names of its block sizes.
     """
     held = _largest_share(module)
     part = 2

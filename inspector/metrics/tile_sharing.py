@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..machines.products import memory_bytes_per_clk
-from ..model import LoopReport, Metric, MetricSpec, Scalar, int_of, value_of
+from ..model import LoopReport, Metric, Scalar, int_of, value_of
 from .bounds import LONGEST
+from .entries import of_kernels, unknown
 from .launch import NO_GRID, gpu_of
 from .residency import residency
 from .subject import Subject, op_line
@@ -24,31 +25,22 @@ if TYPE_CHECKING:
 
 FOOTPRINT, SHARE, TILES = "l2.footprint", "l2.footprint_share", "xcd.tiles"
 
-SPECS = (
-    MetricSpec(
-        FOOTPRINT,
-        "bytes",
-        "estimated",
-        "kernel",
-        "Bytes of the distinct tiles that the workgroups of the first round load in one iteration "
-        "(without a loop: at all), on the XCD that loads most",
-    ),
-    MetricSpec(SHARE, "%", "estimated", "kernel", "The same as a share of that XCD's L2"),
-    MetricSpec(
-        TILES,
-        "mapping",
-        "estimated",
-        "kernel",
-        "How the workgroups of the first round share the tiles that they load in an iteration: "
-        "`distinct` tiles of `loads` loads, `reads` from beyond L2 with the workgroups dealt round "
-        "robin over `xcds` XCDs, each of which reads a tile once; `contiguous` reads if each XCD "
-        "had a contiguous range of program ids instead; `ratio` of the two; `cycles` and "
-        "`contiguous_cycles`: what the device's memory takes to deliver either, with every CU at "
-        "work (less where the last cache before it has them), beside the bound of the main loop's "
-        "`iteration`; `at`: the load that is read most often for nothing; `unknown` loads are "
-        "left out",
-        keys=frozenset({"reads", "distinct", "xcds", "ratio", "contiguous"}),
-    ),
+SPECS = of_kernels(
+    {
+        FOOTPRINT: "bytes | Bytes of the distinct tiles that the workgroups of the first round "
+        "load in one iteration (without a loop: at all), on the XCD that loads most",
+        SHARE: "% | The same as a share of that XCD's L2",
+        TILES: "How the workgroups of the first round share the tiles that they load in an "
+        "iteration: `distinct` tiles of `loads` loads, `reads` from beyond L2 with the workgroups "
+        "dealt round robin over `xcds` XCDs, each of which reads a tile once; `contiguous` reads "
+        "if each XCD had a contiguous range of program ids instead; `ratio` of the two; `cycles` "
+        "and `contiguous_cycles`: what the device's memory takes to deliver either, with every CU "
+        "at work (less where the last cache before it has them), beside the bound of the main "
+        "loop's `iteration`; `at`: the load that is read most often for nothing; `unknown` loads "
+        "are left out",
+    },
+    "estimated",
+    keys={TILES: frozenset({"reads", "distinct", "xcds", "ratio", "contiguous"})},
 )
 
 
@@ -57,10 +49,8 @@ def compute(
 ) -> Iterator[Metric]:
     """The metrics of `SPECS`.
 
-    Args:
-        subject: the kernel.
-        metrics: its other metrics, its occupancy among them, and its bound where it has no loops.
-        main: its main loop, with its bound.
+    `metrics`: its other metrics, its occupancy among them, and its bound where it has no loops;
+    `main`: its main loop, with its bound.
     """
     machine, demand = subject.machine, subject.demand
     grid, places = subject.facts.grid, int_of(metrics, "occupancy.workgroups_per_cu")
@@ -136,8 +126,7 @@ def _why_not(subject: Subject) -> str:
 
 
 def _unknown(reason: str) -> Iterator[Metric]:
-    for spec in SPECS:
-        yield Metric(spec.name, None, spec.unit, spec.origin, reason)
+    yield from unknown(SPECS, reason)
 
 
 def _tiles(subject: Subject) -> tuple[list[OperandTile], int]:

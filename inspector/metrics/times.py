@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from ..model import MetricSpec
+from .entries import of_kernels, of_loops
 
 US = "time.us"
 SHARE = "time.share"
 MEMORY = "time.memory"
 SPECS = (
-    MetricSpec(US, "us", "estimated", "kernel", "Time of the launch by the timing model"),
-    MetricSpec(
-        SHARE,
-        "%",
+    *of_kernels(
+        {
+            US: "us | Time of the launch by the timing model",
+        },
         "estimated",
-        "loop",
-        "Share of the launch's time that goes to the loop's instructions, nested loops left out",
     ),
-    MetricSpec(
-        MEMORY,
-        "%",
+    *of_loops(
+        {
+            SHARE: "% | Share of the launch's time that goes to the loop's instructions, nested "
+            "loops left out",
+            MEMORY: "% | Share of the loop's own time in which its waves wait for loads and stores",
+        },
         "estimated",
-        "loop",
-        "Share of the loop's own time in which its waves wait for loads and stores",
     ),
 )

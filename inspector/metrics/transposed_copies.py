@@ -1,9 +1,4 @@
-"""`narrow_copies`: whether LDS has room for transposed copies of tiles that dots read both ways.
-
-A tile that two dots read in both orders can be stored with K contiguous for only one of the dots. A
-transposed copy serves the other. It takes as much LDS as the tile itself, in each of the buffers of
-the pipeline.
-"""
+"""`narrow_copies`: whether LDS has room for transposed copies of tiles that dots read both ways."""
 
 from __future__ import annotations
 
@@ -25,11 +20,7 @@ def transposed_copies(
 ) -> Iterator[Metric]:
     """The metric; None where no tile is read in both orders.
 
-    Args:
-        subject: the kernel.
-        buffers: its buffers in LDS.
-        metrics: its other metrics; `narrow_operands` is read.
-        stages: num_stages of the compile.
+    `metrics`: its other metrics; `narrow_operands` is read; `stages`: num_stages of the compile.
     """
     counts = metrics[NARROW_OPERANDS].value if NARROW_OPERANDS in metrics else None
     if subject.ttgir is None or not isinstance(counts, Mapping) or not counts.get("twice"):

@@ -28,10 +28,8 @@ def fit_of_two_stages(
 ) -> Mapping[str, Scalar]:
     """Whether the tiles that dots take from loads of their own iteration fit twice.
 
-    Args:
-        subject: the kernel.
-        flow: the values of its TTGIR.
-        loads: the loads of its loops. The loop that loads most is the one that counts.
+    `flow`: the values of its TTGIR; `loads`: the loads of its loops. The loop that loads most is
+    the one that counts.
 
     Returns:
         `stages`: 2 where they fit; `lds` and `lds_max`, in bytes, where they do not; `ahead`, the

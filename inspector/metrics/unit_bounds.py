@@ -1,8 +1,4 @@
-"""Lower bounds of one wave's iteration of a loop, for each unit of the machine.
-
-Rates come from the machine file. Accesses with unknown addresses are left out: the sum over the
-others is still a lower bound.
-"""
+"""Lower bounds of one wave's iteration of a loop, for each unit of the machine."""
 
 from __future__ import annotations
 
@@ -45,13 +41,7 @@ class Bound(Struct, frozen=True):
 def wave_bounds(
     subject: Subject, machine: Machine, executed: Sequence[Instruction]
 ) -> dict[str, Bound]:
-    """The bound of each unit for one wave, without the latency of chains.
-
-    Args:
-        subject: the kernel.
-        machine: its target.
-        executed: the instructions.
-    """
+    """The bound of each unit for one wave, without the latency of chains."""
     return unit_bounds(machine, rates(subject), subject.uses, executed)
 
 
@@ -63,11 +53,8 @@ def unit_bounds(
 ) -> dict[str, Bound]:
     """The clocks that each unit takes for some instructions of one wave.
 
-    Args:
-        machine: the target.
-        vector_rates: clocks of a full-rate and of a transcendental vector operation.
-        uses: what the accesses among them touch, by their index.
-        executed: the instructions.
+    `vector_rates`: clocks of a full-rate and of a transcendental vector operation; `uses`: what the
+    accesses among them touch, by their index.
     """
     slot, slow = vector_rates
     vector = [inst for inst in executed if inst.cls in VALU_CLASSES]
@@ -120,10 +107,7 @@ def _lds_data(uses: Mapping[int, LaneUse], executed: Sequence[Instruction]) -> B
 def _lds_port(
     uses: Mapping[int, LaneUse], machine: Machine, executed: Sequence[Instruction]
 ) -> Bound:
-    """The busier direction of a port: addresses and written data inwards, read data outwards.
-
-    Each active lane sends 4 bytes of address.
-    """
+    """The busier direction of a port: addresses and written data inwards, read data outwards."""
     accesses = [inst for inst in executed if inst.cls in ("lds_read", "lds_write")]
     if not accesses:
         return Bound(0)

@@ -29,10 +29,8 @@ def unordered_stores(
     Nothing is told in CU mode, where the waves of a workgroup share a cache, nor of a launch that
     may have one wave.
 
-    Args:
-        code: the kernel.
-        steps: reduced for the dataflow.
-        places: where lanes lie; worked out only where a store and a load are in question.
+    `steps`: reduced for the dataflow; `places`: where lanes lie; worked out only where a store and
+    a load are in question.
     """
     machine, demand = code.machine, code.demand
     if machine is None or (machine.eus_cu_mode is not None and demand.cu_mode):

@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
-
-from ..model import Metric, MetricSpec, Scalar
+from ..model import Scalar, TtgirModule
+from .entries import of_kernels
 from .matrix import named
 from .subject import Subject, op_line
 
-_UNPACKED: Final = "operands.unpacked"
-
-SPECS = (
-    MetricSpec(
-        _UNPACKED,
-        "mapping",
-        "derived",
-        "kernel",
-        "Dots in loops of which an operand is converted from loaded integers: how many `dots`; of "
-        "the first the `element` type that the integers become, the type that the `operand` has in "
-        "the dot, the `bits` of an integer in memory, whether the numbers are multiplied before "
-        "the dot (`scaled`), and `at` which line they are converted",
-    ),
+SPECS = of_kernels(
+    {
+        "operands.unpacked": "Dots in loops of which an operand is converted from loaded "
+        "integers: how many `dots`; of the first the `element` type that the integers become, the "
+        "type that the `operand` has in the dot, the `bits` of an integer in memory, whether the "
+        "numbers are multiplied before the dot (`scaled`), and `at` which line they are converted",
+    }
 )
 
 
-def compute(subject: Subject) -> Iterator[Metric]:
-    """The metric of `SPECS`."""
-    if subject.ttgir is None:
-        yield Metric(_UNPACKED, None, "mapping", "derived", "needs the kernel's TTGIR")
-        return
+def unpacked(_: Subject, module: TtgirModule) -> dict[str, Scalar]:
+    """The value of the metric of `SPECS`."""
     from ..ttgir.unpacked_operands import unpacked_operands  # only kernels with a TTGIR need it
 
-    operands = list(unpacked_operands(subject.ttgir))
-    value: dict[str, Scalar] = {"dots": len(operands)}
-    if operands:
-        first = operands[0]
-        value |= {
-            "element": named(first.element),
-            "operand": named(first.operand),
-            "bits": first.bits,
-            "scaled": first.is_scaled,
-            "at": op_line(first.conversion),
-        }
-    yield Metric(_UNPACKED, value, "mapping", "derived")
+    operands = list(unpacked_operands(module))
+    if not operands:
+        return {"dots": 0}
+    first = operands[0]
+    return {
+        "dots": len(operands),
+        "element": named(first.element),
+        "operand": named(first.operand),
+        "bits": first.bits,
+        "scaled": first.is_scaled,
+        "at": op_line(first.conversion),
+    }

@@ -126,10 +126,7 @@ class ValueFlow:
         return replace(value, is_served=False)
 
     def _name_by_operands(self, places: Sequence[tuple[int, int]]) -> str | None:
-        """The variable that the source's operations take where instructions read a value.
-
-        An operation's other operands are left out by what the instruction's other registers hold.
-        """
+        """The variable that the source's operations take where instructions read a value."""
         certain: set[str] = set()
         likely: set[str] = set()
         for use, row in self.moves.readers(places):
@@ -206,10 +203,7 @@ class ValueFlow:
         return self._results[index, row]
 
     def _variable(self, index: int, row: int) -> str | None:
-        """The variable that debug information knows the value by that an instruction writes.
-
-        It is named at places where a register holds it, which may come long after the instruction.
-        """
+        """The variable that debug information knows the value by that an instruction writes."""
         names = Counter(
             name
             for place, name in self._variables.get(row, ())
@@ -218,10 +212,7 @@ class ValueFlow:
         return names.most_common(1)[0][0] if names else None
 
     def _roles_from(self, index: int, row: int) -> frozenset[tuple[Role, SourceValue]]:
-        """What the value of a row before an instruction is used for in the end.
-
-        Followed through the instructions that compute with it, breadth first.
-        """
+        """What the value of a row before an instruction is used for in the end."""
         roles: set[tuple[Role, SourceValue]] = set()
         seen = {(index, row)}
         level = [(index, row)]

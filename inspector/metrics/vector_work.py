@@ -1,10 +1,4 @@
-"""What the vector unit computes where it takes longer than everything else.
-
-Two kinds of work can often be left out or done once in place of each time: work on positions and
-arguments alone, such as indices that are taken apart by divisions, masks, counts and random
-numbers; and comparisons of loaded values with one constant after the other, which are a search.
-Both are looked for where neither memory nor LDS nor the matrix unit takes nearly as long.
-"""
+"""What the vector unit computes where it takes longer than everything else."""
 
 from __future__ import annotations
 
@@ -13,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, LoopReport, Metric, MetricSpec, Scalar
+from ..model import Instruction, LoopReport, Metric, Scalar
+from .entries import of_kernels, unknown
 from .float8 import float8_conversions
 from .loop_shape import position_of
 from .mix import VALU_CLASSES, vector_instructions
@@ -31,37 +26,21 @@ _SHARED: Final = (
     "use takes more than half of what the slowest takes"
 )
 
-SPECS: Final = (
-    MetricSpec(
-        _POSITIONS,
-        "mapping",
-        "derived",
-        "kernel",
-        "Vector instructions whose operands hold nothing that was loaded, but positions or "
-        f"arguments, Triton's random numbers left out: `instructions` {_SHARED}; `beyond` three "
-        "for each of its accesses of global memory and LDS; `loads` of global memory; `at` the "
-        "line that has most of them, which are `at_instructions`",
-    ),
-    MetricSpec(
-        _TESTS,
-        "mapping",
-        "derived",
-        "kernel",
-        "Comparisons of loaded values with constants (`tests`; those for NaN are not counted, nor "
-        "those of conversions of 8-bit floats in Triton and of operations with a transcendental "
-        "one, such as exp) and selections by loaded values, at most two for each of them: "
-        f"`instructions` together {_SHARED}; `loaded` of these bytes, `at` the line that has most "
-        "of them",
-    ),
-    MetricSpec(
-        _RANDOM,
-        "mapping",
-        "derived",
-        "kernel",
-        "Calls of Triton's random numbers that use one of the four words which Philox makes "
-        f"(tl.rand, tl.randint): `calls`, vector `instructions` {_SHARED}; `loads` of global "
+SPECS: Final = of_kernels(
+    {
+        _POSITIONS: "Vector instructions whose operands hold nothing that was loaded, but "
+        f"positions or arguments, Triton's random numbers left out: `instructions` {_SHARED}; "
+        "`beyond` three for each of its accesses of global memory and LDS; `loads` of global "
+        "memory; `at` the line that has most of them, which are `at_instructions`",
+        _TESTS: "Comparisons of loaded values with constants (`tests`; those for NaN are not "
+        "counted, nor those of conversions of 8-bit floats in Triton and of operations with a "
+        "transcendental one, such as exp) and selections by loaded values, at most two for each "
+        f"of them: `instructions` together {_SHARED}; `loaded` of these bytes, `at` the line that "
+        "has most of them",
+        _RANDOM: "Calls of Triton's random numbers that use one of the four words which Philox "
+        f"makes (tl.rand, tl.randint): `calls`, vector `instructions` {_SHARED}; `loads` of global "
         "memory there, `at` which line",
-    ),
+    }
 )
 
 _NAN: Final = re.compile(r"v_cmpx?_(?:o|u|class)_")
@@ -84,10 +63,7 @@ def kernel_metrics(
 ) -> Iterator[Metric]:
     """The metrics of `SPECS`.
 
-    Args:
-        subject: the kernel.
-        loops: its loops with their bounds.
-        metrics: its metrics with its bounds.
+    `loops`: its loops with their bounds; `metrics`: its metrics with its bounds.
     """
     live, note = subject.live
     if live is None:
@@ -120,8 +96,7 @@ def kernel_metrics(
 
 
 def _unknown(note: str) -> Iterator[Metric]:
-    for spec in SPECS:
-        yield Metric(spec.name, None, spec.unit, spec.origin, note)
+    yield from unknown(SPECS, note)
 
 
 def _bound_by_vectors(

@@ -1,7 +1,4 @@
-"""The purposes of a kernel's waits, and its missing waits.
-
-Computed once for a kernel: the report lists the waits, and the metrics count them.
-"""
+"""The purposes of a kernel's waits, and its missing waits."""
 
 from __future__ import annotations
 
@@ -27,9 +24,7 @@ def synchronisation(code: LaunchedCode, places: Callable[[], PlacesAt]) -> Synch
 
     Verdicts are None where the target is unknown, or registers or code are.
 
-    Args:
-        code: the kernel.
-        places: where the lanes of its accesses lie; asked for by few kernels.
+    `places`: where the lanes of its accesses lie; asked for by few kernels.
     """
     function, machine = code.function, code.machine
     loops = _loops(function)

@@ -1,30 +1,21 @@
-"""Waits: their numbers and purposes.
-
-Uses are counted per counter, as the report lists them: one instruction may wait for several.
-"""
+"""Waits: their numbers and purposes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from ..model import Metric, MetricSpec
+from ..model import Metric
+from .entries import of_both, unknown
 from .subject import NOT_ALL_READ, Subject, Tally
 
-COUNT_SPECS = (
-    MetricSpec(
-        "count.full_wait",
-        "instructions",
-        "derived",
-        "both",
-        "Waits that let a counter fall to 0: everything outstanding in it must arrive",
-    ),
-    MetricSpec(
-        "waits.*", "instructions", "derived", "both", "Waits that constrain the given counter"
-    ),
-    MetricSpec(
-        "full_waits.*", "instructions", "derived", "both", "Waits that drain the given counter to 0"
-    ),
+COUNT_SPECS = of_both(
+    {
+        "count.full_wait": "instructions | Waits that let a counter fall to 0: everything "
+        "outstanding in it must arrive",
+        "waits.*": "instructions | Waits that constrain the given counter",
+        "full_waits.*": "instructions | Waits that drain the given counter to 0",
+    }
 )
 
 
@@ -57,25 +48,14 @@ _VERDICTS = {
 }
 _TIGHT, _LEAST = "wait_use.tight", "wait_use.slack.min"
 
-USE_SPECS = (
-    *(
-        MetricSpec(f"wait_use.{name}", "waits", "derived", "both", about)
-        for name, about in _VERDICTS.items()
-    ),
-    MetricSpec(
-        _TIGHT,
-        "waits",
-        "derived",
-        "both",
-        f"Needed waits less than {TIGHT} instructions after the youngest access they wait for",
-    ),
-    MetricSpec(
-        _LEAST,
-        "instructions",
-        "derived",
-        "both",
-        "Fewest instructions between a needed wait and the youngest access it waits for",
-    ),
+USE_SPECS = of_both(
+    {f"wait_use.{name}": f"waits | {about}" for name, about in _VERDICTS.items()}
+    | {
+        _TIGHT: f"waits | Needed waits less than {TIGHT} instructions after the youngest access "
+        "they wait for",
+        _LEAST: "instructions | Fewest instructions between a needed wait and the youngest access "
+        "it waits for",
+    }
 )
 
 
@@ -84,8 +64,7 @@ def wait_uses(subject: Subject, region: Tally) -> Iterator[Metric]:
     if not subject.sync.is_judged:
         note = "the target is unknown, or its registers cannot be told"
         note = note if subject.function.all_read else NOT_ALL_READ
-        for spec in USE_SPECS:
-            yield Metric(spec.name, None, spec.unit, spec.origin, note)
+        yield from unknown(USE_SPECS, note)
         return
     waits = subject.sync.waits
     entries = [wait for index in region.indices for wait in waits.get(index, ())]

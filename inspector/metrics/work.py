@@ -1,10 +1,4 @@
-"""The work that the source needs, by which figures of two configurations are divided.
-
-Instructions are no measure of work: a wave may repeat another's, and the compiler unrolls loops as
-it likes. The source's needs are certain: M·N·K of each dot, the elements of each loaded tile. A
-loop of the code is matched with the source's by positions, as in `unroll`; in any doubt there is no
-figure.
-"""
+"""The work that the source needs, by which figures of two configurations are divided."""
 
 from __future__ import annotations
 
@@ -14,35 +8,29 @@ from fractions import Fraction
 from math import prod
 
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, Metric, MetricSpec, TtgirModule, TtgirOp
+from ..model import Instruction, Metric, TtgirModule, TtgirOp
+from .entries import of_both, of_loops
 from .loop_shape import position_of, unroll_factor
 from .subject import MATRIX_CLASSES, Place, Subject
 
 MACS, LOADED, ITERATIONS = "work.macs", "work.loaded", "work.iterations"
 
 SPECS = (
-    MetricSpec(
-        MACS,
-        "multiply-accumulates",
-        "derived",
-        "both",
-        "Multiply-accumulates (M·N·K) that the source's dots need in one ISA iteration of the "
-        "loop, all waves of the workgroup together; of a kernel: in all, where it has no loop",
+    *of_both(
+        {
+            MACS: "multiply-accumulates | Multiply-accumulates (M·N·K) that the source's dots "
+            "need in one ISA iteration of the loop, all waves of the workgroup together; of a "
+            "kernel: in all, where it has no loop",
+            LOADED: "elements | Elements that the source loads as tiles in one ISA iteration of "
+            "the loop, all waves of the workgroup together; of a kernel: in all, where it has no "
+            "loop",
+        }
     ),
-    MetricSpec(
-        LOADED,
-        "elements",
-        "derived",
-        "both",
-        "Elements that the source loads as tiles in one ISA iteration of the loop, all waves of "
-        "the workgroup together; of a kernel: in all, where it has no loop",
-    ),
-    MetricSpec(
-        ITERATIONS,
-        "iterations",
-        "derived",
-        "loop",
-        "Source iterations per ISA iteration: by the loop's dots (`unroll`), else by its loads",
+    *of_loops(
+        {
+            ITERATIONS: "iterations | Source iterations per ISA iteration: by the loop's dots "
+            "(`unroll`), else by its loads",
+        }
     ),
 )
 
@@ -54,12 +42,7 @@ _NO_JOIN = "the loop's code cannot be joined with TTGIR's operations for certain
 def loop_metrics(
     subject: Subject, own_code: Mapping[str, Sequence[Instruction]]
 ) -> dict[str, dict[str, Metric]]:
-    """Loop id -> its metrics by name.
-
-    Args:
-        subject: the kernel.
-        own_code: loop id -> its instructions, nested loops excluded.
-    """
+    """Loop id -> its metrics by name."""
     by_loop = {}
     for loop, region in own_code.items():
         macs, loaded, iterations, note = _of_loop(subject, region)
@@ -190,10 +173,7 @@ def _loop_macs(subject: Subject, module: TtgirModule, region: Sequence[Instructi
 def _macs_of(
     count: int, dots: Sequence[TtgirOp], source_macs: int | None, module: TtgirModule
 ) -> Fraction | None:
-    """The multiply-accumulates of the dots that became some matrix instructions of one position.
-
-    Copies of a dot (pipelining peels iterations off) share a position and have equal work.
-    """
+    """The multiply-accumulates of the dots that became some matrix instructions of one position."""
     from ..ttgir import matrix_work, queries
 
     inside = [op for op in dots if queries.loop_above(op, module) is not None]
@@ -215,11 +195,7 @@ def _macs_of(
 
 
 def _source_macs(position: Place, dots: Iterable[TtgirOp]) -> int | None:
-    """Multiply-accumulates of the source's dots at a position; None where they are unknown.
-
-    Where a dot is lowered to several, those may take the position of an operand: then it is the dot
-    of that line, or of that function, if there is only one.
-    """
+    """Multiply-accumulates of the source's dots at a position; None where they are unknown."""
     placed = [(position_of(op.loc), op) for op in dots if op.loc is not None]
     exact = [op for dot_position, op in placed if dot_position == position]
     if exact:
@@ -256,8 +232,6 @@ def _loop_loaded(
     module: TtgirModule, region: Sequence[Instruction]
 ) -> tuple[int | None, int | None]:
     """Elements of the tiles that a loop loads, and the source iterations in which it does.
-
-    No element where the kernel loads none in any loop.
 
     The unroll factor follows from the bits that each lane loads at each position, compared with
     those of one iteration of the source's loop. Every tile of that loop must be there, each equally

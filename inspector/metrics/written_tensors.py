@@ -1,7 +1,4 @@
-"""Which loads are of tensors that a kernel writes.
-
-Pointers are drawn so far apart that accesses near each other in every draw are of one tensor.
-"""
+"""Which loads are of tensors that a kernel writes."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Whether the atomics of a kernel order accesses that its workgroups see of each other.
-
-A workgroup that writes a tensor and then does an atomic makes its writes visible (release); one
-that does an atomic and then reads sees those of others (acquire). Without a tensor that is written
-before an atomic and read behind one, no workgroup of the kernel can tell whether its atomics are
-ordered. Within a loop everything is before and behind.
-"""
+"""Whether the atomics of a kernel order accesses that its workgroups see of each other."""
 
 from __future__ import annotations
 
@@ -26,7 +20,6 @@ class _Access(Struct, frozen=True):
     """An access of global memory.
 
     Args:
-        op: it.
         tensors: the values of pointers that it may go through, `ANY` among them.
         reads: whether it brings a value that is used.
         writes: whether it changes memory.

@@ -221,9 +221,7 @@ def _from_body(name: str, body: _Body, text: str) -> TtgirType:
 
 
 def _body(cursor: Cursor, context: FileContext, depth: int) -> _Body:
-    """Parses `<...>` of a type or attribute; unknown syntax is skipped up to the
-    closing bracket.
-    """
+    """Parses `<...>` of a type or attribute."""
     start = cursor.i
     body = _Body()
     try:

@@ -71,12 +71,7 @@ def _exchanged(flow: DataFlow) -> list[Conversion]:
 
 
 def _in_dot_loops(flow: DataFlow) -> tuple[TtgirOp, ...]:
-    """The `convert_layout` operations whose innermost loop is that of a dot.
-
-    Those that bring a loaded tile to its dot are left out: every operand needs one exchange,
-    written as a conversion or as a store to LDS and a load. So are those of a tile that is stored
-    in the loop: `before_stores` has them.
-    """
+    """The `convert_layout` operations whose innermost loop is that of a dot."""
     users: dict[int, list[TtgirOp]] = {}
     for op in flow.module.ops:
         for value in flow.operands[op.index]:

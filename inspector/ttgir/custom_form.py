@@ -1,8 +1,4 @@
-"""Custom forms of MLIR operations, read by the punctuation that they share.
-
-Each dialect defines its own forms. Common to them are names, attributes, types and regions, each
-recognised by its first characters.
-"""
+"""Custom forms of MLIR operations, read by the punctuation that they share."""
 
 from __future__ import annotations
 

@@ -44,12 +44,9 @@ class Evaluation:
     ) -> None:
         """Prepares the draws.
 
-        Args:
-            graph: the function.
-            arguments: arguments by name, one number for each draw; pointers are bytes. Missing
-                arguments are random.
-            program: number of the program along x, for each draw; along y and z it is 0.
-            seed: seed of the random numbers.
+        `arguments`: arguments by name, one number for each draw; pointers are bytes. Missing
+        arguments are random; `program`: number of the program along x, for each draw; along y and z
+        it is 0; `seed`: seed of the random numbers.
         """
         import numpy as np
 

@@ -1,8 +1,5 @@
-"""The number of executions of dots and loops in each workgroup, by arguments, grid and workgroup.
-
-Scalars are evaluated for all workgroups of a launch at once. Values that depend on memory or on a
-loop's own values (the current tile of a persistent kernel) are unknown, and so are dots in loops
-with such bounds: they count as not executed, so that sums over dots are lower bounds.
+"""The number of executions of dots and loops in each workgroup, by arguments, grid and
+workgroup.
 """
 
 from __future__ import annotations
@@ -70,10 +67,7 @@ def dot_executions(
 ) -> Iterator[tuple[TtgirOp, Numbers]]:
     """Yields dots with their number of executions in each workgroup, where it is known.
 
-    Args:
-        module: a TTGIR with one function.
-        arguments: name -> value of the known arguments.
-        grid: workgroups along each dimension.
+    `arguments`: name -> value of the known arguments; `grid`: workgroups along each dimension.
     """
     scalars = _Scalars(arguments, _extents(grid))
     return ((op, times) for op, times in _executions(module, scalars, grid) if op.name in DOTS)
@@ -200,10 +194,7 @@ class _Scalars:
         return times * trips
 
     def is_by_program(self, op: TtgirOp) -> bool:
-        """Whether a loop goes from the workgroup's number along an axis by their number there.
-
-        Both may be counted in rows, of which each workgroup takes several at once.
-        """
+        """Whether a loop goes from the workgroup's number along an axis by their number there."""
         if len(op.operands) < 3:
             return False
         start, _, step = (self.values.get(name) for name in op.operands[:3])

@@ -137,9 +137,7 @@ def distinct_program_axes(flow: DataFlow, values: Sequence[int]) -> frozenset[st
     Sums and products keep programs distinct; a quotient, a remainder, a comparison or anything else
     may give several of them the same value.
 
-    Args:
-        flow: the module's values.
-        values: the values in question, such as addresses.
+    `values`: the values in question, such as addresses.
     """
     distinct, merged = set[str](), set[str]()
     ahead, visited = [(value, True) for value in values], set[tuple[int, bool]]()

@@ -99,9 +99,7 @@ class Cursor:
         self.lines += (line + 1,) * 4
 
     def _read_lines(self, line: int) -> int:
-        """Adds the tokens of the text, which begins at `line`; a one-line statement is
-        one token.
-        """
+        """Adds the tokens of the text, which begins at `line`."""
         first_line = line
         start = 0
         for line, text in enumerate(self.text.split("\n"), first_line):
@@ -127,9 +125,7 @@ class Cursor:
         return line
 
     def _tokenize(self, pattern: re.Pattern[str], start: int, text: str, line: int) -> int:
-        """Adds the tokens of a text that stands at `start`, on `line`; returns the line
-        it ends on.
-        """
+        """Adds the tokens of a text that stands at `start`, on `line`."""
         tokens, starts, lines = self.tokens, self.starts, self.lines
         # Without blanks at the end: a run of them would be tried at every offset.
         for match in pattern.finditer(text.rstrip()):

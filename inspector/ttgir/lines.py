@@ -1,10 +1,4 @@
-"""Lines of MLIR text that are one statement each, as most of them are.
-
-Modules repeat a few dozen forms of statement, and give nearly every one a line and a location of
-its own. Such a line is split here into its form, the names and the shaped types in it and its
-location, without parsing it: `%a = arith.addi %b, %c : tensor<64xi32> loc(#loc7)` is the form
-`% = arith.addi %, % : ~` with three names and a type. The parser reads each form once.
-"""
+"""Lines of MLIR text that are one statement each, as most of them are."""
 
 from __future__ import annotations
 
@@ -21,12 +15,7 @@ NAME = r"%[\w$.]+(?:-[\w$.]+)*(?:\#\d+)?"
 
 
 def _balanced(depth: int) -> str:
-    """A pattern for text whose angle brackets nest at most `depth` deep.
-
-    The alternatives start with different characters, so that matching stays linear. Quotes end
-    the match (a string may hold brackets), and so does `-` (`->` is not a closing bracket): such
-    types are read token by token.
-    """
+    """A pattern for text whose angle brackets nest at most `depth` deep."""
     no_brackets = r'[^<>"\n\-]*'
     pattern = no_brackets
     for _ in range(depth):
@@ -74,7 +63,6 @@ class StatementForm(Struct):
     """The common parts of all statements of one form.
 
     Attributes:
-        name: name of the operation.
         results: for each result the number of its name, and the suffix after it (`#1`).
         operands: the numbers of the names that are operands.
         attributes: attributes of the operation.

@@ -94,10 +94,7 @@ def _uses(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], load: TtgirOp)
 
 
 def _loads_behind(flow: DataFlow, load: TtgirOp, loop: int) -> Iterator[TtgirOp]:
-    """The loads of an iteration that deliver indices for a load; none of earlier iterations.
-
-    Integers alone are followed: a mask that floating-point values decide is no index.
-    """
+    """The loads of an iteration that deliver indices for a load; none of earlier iterations."""
     ahead, visited = list(flow.operands[load.index]), set[int]()
     while ahead:
         value = ahead.pop()

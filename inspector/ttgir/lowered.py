@@ -1,10 +1,4 @@
-"""The fate of the source's matrix products: TTIR states them, TTGIR computes them.
-
-TTIR holds a dot as the kernel states it. The passes that make TTGIR may widen its operands (an
-8-bit float that the target's matrix unit lacks becomes fp16 or bf16, a scaled dot bf16), may copy
-it (pipelining peels iterations off) and may leave it to the vector unit (a blocked layout). Copies
-keep the position in the source, by which the two are matched.
-"""
+"""The fate of the source's matrix products: TTIR states them, TTGIR computes them."""
 
 from __future__ import annotations
 

@@ -22,9 +22,7 @@ Tried on gfx1100: 32 of them for a second time, for 16x16x32 in float32, were 30
 def exponentials_outweigh(module: TtgirModule, loc: SourceLoc | None) -> bool:
     """Whether computing a dot's exponentials once more takes as long as its products.
 
-    Args:
-        module: the TTGIR.
-        loc: the dot's position.
+    `loc`: the dot's position.
     """
     flow = flow_of(module)
     for op in module.ops:

@@ -1,7 +1,4 @@
-"""Iterations of a loop whose tile a mask of positions replaces as a whole, in a launch.
-
-The mask is evaluated for some programs of the grid, in each iteration that they make.
-"""
+"""Iterations of a loop whose tile a mask of positions replaces as a whole, in a launch."""
 
 from __future__ import annotations
 
@@ -39,11 +36,7 @@ def wholly_masked(
 ) -> tuple[int, int] | None:
     """How many iterations have all their tiles masked, and of how many, of some programs.
 
-    Args:
-        module: the kernel's.
-        tiles: those of one loop.
-        arguments: the values of the kernel's arguments, by name.
-        grid: workgroups along each dimension.
+    `tiles`: those of one loop; `grid`: workgroups along each dimension.
 
     Returns:
         None where the masks or the loop's bounds rest on more than positions and arguments.

@@ -116,10 +116,7 @@ def _tiles_per_wave(layout: Layout, dims: int) -> tuple[int, ...]:
 def _tile_over_waves(
     builder: LayoutBuilder, layout: Layout, shape: Sequence[int], k: int | None
 ) -> None:
-    """Repeats a wave's tile over its registers, then the waves, then registers up to the shape.
-
-    Each dimension in turn; waves do not split K.
-    """
+    """Repeats a wave's tile over its registers, then the waves, then registers up to the shape."""
     dims = len(shape)
     tiles = _tiles_per_wave(layout, dims)
     waves = sizes_of(layout, "warpsPerCTA", dims)

@@ -1,10 +1,5 @@
-"""Which workgroups of a launch load the same tile, by the program ids that its address depends on.
-
-The scalars that a load's address is made of are evaluated for all workgroups at once, in the first
-iteration of the loops around it. What is not known of an address (arguments, the position in the
-tile) is a number of 64 bits drawn for it: equal sums and products have equal numbers, however they
-are written, and loads whose numbers are equal bring the same tile. Nothing is said of a load whose
-address rests on values in memory, or on a quotient of what is not known.
+"""Which workgroups of a launch load the same tile, by the program ids that its address depends
+on.
 """
 
 from __future__ import annotations
@@ -73,10 +68,7 @@ def operand_tiles(
 ) -> Iterator[tuple[TtgirOp, OperandTile | None]]:
     """Yields each load of a tensor with its tiles; None where they are not known.
 
-    Args:
-        module: a TTGIR with one function.
-        arguments: name -> value of the known arguments.
-        grid: workgroups along each dimension.
+    `arguments`: name -> value of the known arguments; `grid`: workgroups along each dimension.
     """
     columns, rows, layers = (*grid, 1, 1, 1)[:3]
     count = columns * rows * layers

@@ -1,9 +1,4 @@
-"""Dots that multiply elements which are zero in every workgroup: padding to powers of two.
-
-A tile's extents are powers of two. Where a dimension is none (a head of 72 elements), the rest of
-the tile is masked off by a comparison of a range with a constant or an argument of the launch, and
-multiplied as zeros.
-"""
+"""Dots that multiply elements which are zero in every workgroup: padding to powers of two."""
 
 from __future__ import annotations
 
@@ -109,9 +104,7 @@ class PaddedDot(Struct, frozen=True):
 def padded_dots(module: TtgirModule, arguments: Mapping[str, int] | None = None) -> list[PaddedDot]:
     """All dots with known extents, if at least one of them has padding; else none.
 
-    Args:
-        module: the kernel's.
-        arguments: the whole numbers that a launch passes, by name.
+    `arguments`: the whole numbers that a launch passes, by name.
     """
     names = {op.name for op in module.ops}
     if not names & DOTS or not {_RANGE, _COMPARE} <= names:
@@ -205,10 +198,7 @@ def _combined(
     left: tuple[int | None, Sequence[int]],
     right: tuple[int | None, Sequence[int]],
 ) -> tuple[int | None, Sequence[int]] | None:
-    """Two rows of numbers, element by element; None where they lie along different dimensions.
-
-    Numbers are as written: what wraps around is not followed.
-    """
+    """Two rows of numbers, element by element; None where they lie along different dimensions."""
     compute: Callable[[int, int], Any] | None = _COMPUTED.get(op.name)
     (left_dim, left_row), (right_dim, right_row) = left, right
     if op.name == _COMPARE:

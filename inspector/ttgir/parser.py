@@ -1,10 +1,4 @@
-"""Parses TTIR or TTGIR text to a `TtgirModule`.
-
-Operations are read by the punctuation that all custom forms share (operands are `%x`, types follow
-`:` and `->`, `{name = ...}` is a dictionary, `{` and a line break a region), so that unknown
-operations still yield their operands, attributes and types. Operand types are looked up where the
-operand was defined, since most custom forms print only some of them.
-"""
+"""Parses TTIR or TTGIR text to a `TtgirModule`."""
 
 from __future__ import annotations
 
@@ -26,9 +20,7 @@ MAX_NOTES = 20
 def parse_ttgir(text: str, name: str) -> TtgirModule:
     """Parse a TTIR or TTGIR module in MLIR's custom or generic form.
 
-    Args:
-        text: the file's text, as `MLIR` prints it (Triton 3.0 - 3.9 are tested).
-        name: the file's name, for errors.
+    `text`: the file's text, as `MLIR` prints it (Triton 3.0 - 3.9 are tested).
 
     Returns:
         The module. `ops` lists every operation but the module itself in file order, an enclosing

@@ -1,8 +1,4 @@
-"""Selections by position in loops of dots: masks of scores.
-
-A score is replaced where a comparison of positions says so: beyond the end of a sequence, above the
-diagonal, outside of a window. Most tiles of a loop lie inside, and compare and select all the same.
-"""
+"""Selections by position in loops of dots: masks of scores."""
 
 from __future__ import annotations
 

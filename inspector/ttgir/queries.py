@@ -164,9 +164,7 @@ def integer_constants(module: TtgirModule) -> dict[str, int]:
 def constant_trips(loop: TtgirOp, constants: Mapping[str, int]) -> int | None:
     """Iterations of a loop; None where its bounds are not constant.
 
-    Args:
-        loop: the operation of a loop.
-        constants: as `integer_constants` has them.
+    `constants`: as `integer_constants` has them.
     """
     bounds = [constants[name] for name in loop.operands[:3] if name in constants]
     if loop.name != "scf.for" or len(bounds) < 3 or bounds[2] <= 0:

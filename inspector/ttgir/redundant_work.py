@@ -1,9 +1,4 @@
-"""Redundant work of a workgroup, by TTGIR's layouts.
-
-A tile that is smaller than the waves and matrix instructions that cover it is computed several
-times over; an element that several lanes or waves hold is computed by each of them. Both follow
-from the layouts: extents of instructions, the waves side by side, and index bits without effect.
-"""
+"""Redundant work of a workgroup, by TTGIR's layouts."""
 
 from __future__ import annotations
 
@@ -132,10 +127,7 @@ def fitting_waves(op: TtgirOp, work: DotWork, module: TtgirModule) -> int:
     over rows and columns. Where a module's waves are spread differently, they are counted as they
     are.
 
-    Args:
-        op: a dot.
-        work: its work.
-        module: the module it belongs to.
+    `op`: a dot; `module`: the module it belongs to.
     """
     blocks = {cover.name: cover.blocks for cover in work.covers}
     if "batch" in blocks:

@@ -21,12 +21,8 @@ def result_types(
 ) -> tuple[TtgirType, ...]:
     """The types of an operation's results.
 
-    Args:
-        name: the operation.
-        count: the number of its results.
-        printed: the types after `:`.
-        arrow: the types after `->` or `to`; None where there is neither.
-        context: the file's types.
+    `count`: the number of its results; `printed`: the types after `:`; `arrow`: the types after
+    `->` or `to`; None where there is neither; `context`: the file's types.
 
     Returns:
         `count` types; `UNKNOWN_TYPE` where the text does not determine them.

@@ -34,7 +34,6 @@ class Rounding(Struct, frozen=True):
     """An operation whose result need not be rounded to bfloat16.
 
     Attributes:
-        op: the operation.
         elements: that a lane rounds there without need.
     """
 

@@ -1,8 +1,4 @@
-"""Reads the dots of a TTIR text without parsing the rest of it.
-
-Of TTIR only the dots are needed (`lowered.fates`), a few lines of hundreds. They and the
-conversions that may precede them print all types that matter here.
-"""
+"""Reads the dots of a TTIR text without parsing the rest of it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Operations, regions and SSA values of MLIR text.
-
-Most operations are lines of a known form: `_line_statement` inserts the line's names and types into
-it. The others are read token by token.
-"""
+"""Operations, regions and SSA values of MLIR text."""
 
 from __future__ import annotations
 
@@ -188,10 +184,7 @@ class StatementParser:
             draft.attributes["value"] = float_bits(value, types[0].element)
 
     def _name_inline(self, draft: OpDraft) -> None:
-        """Turns the words between the operands into attributes, by `INLINE_NAMES`.
-
-        Words without names become the attribute `inline`.
-        """
+        """Turns the words between the operands into attributes, by `INLINE_NAMES`."""
         values = draft.inline
         if draft.name in FUNCTIONS and values[0] in VISIBILITIES:
             draft.attributes.setdefault("sym_visibility", values.pop(0))

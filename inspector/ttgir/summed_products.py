@@ -117,9 +117,8 @@ def _bits(element: str) -> int:
 
 
 def _constant_dims(flow: DataFlow, value: int) -> set[int]:
-    """Dimensions of more than one element along which all elements of a tensor are certainly equal.
-
-    What a loop or branch passes on counts as different everywhere.
+    """Dimensions of more than one element along which all elements of a tensor are certainly
+    equal.
     """
     op = flow.op(value)
     if op is None:

@@ -59,7 +59,6 @@ class Way(Struct, frozen=True):
     """A way of a loaded value to a dot.
 
     Attributes:
-        load: the load.
         dot: the dot that multiplies it.
         trips: each trip's write and read; the same operation twice for a `convert_layout`.
     """
@@ -96,9 +95,7 @@ _NOTHING: _State = {}
 def staging(flow: DataFlow, movements: Movements) -> Staging:
     """Follow every loaded value to the dots.
 
-    Args:
-        flow: the module's values.
-        movements: the movements of its conversions.
+    `movements`: the movements of its conversions.
     """
     if not any(op.name in DOTS for op in flow.module.ops):
         return Staging((), (), (), (), ())

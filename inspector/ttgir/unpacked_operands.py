@@ -1,8 +1,4 @@
-"""Operands of dots that are computed from loaded integers: weights of 4 or 8 bits.
-
-A matrix unit that multiplies float16 takes none of them, so that each element is shifted out of its
-byte, converted, corrected by a zero point and scaled by vector instructions, in every iteration.
-"""
+"""Operands of dots that are computed from loaded integers: weights of 4 or 8 bits."""
 
 from __future__ import annotations
 
@@ -28,7 +24,6 @@ class Unpacked(Struct, frozen=True):
     """A dot in a loop with such an operand.
 
     Attributes:
-        dot: the operation.
         conversion: the one that makes numbers of the integers.
         element: the type of these numbers.
         operand: the type that the dot multiplies.

@@ -43,11 +43,8 @@ class Cause(Enum):
 def cause(flow: DataFlow, load: TtgirOp, dots: Sequence[TtgirOp], arch: str) -> Cause | None:
     """The first known reason that applies to a load; None if none does.
 
-    Args:
-        flow: the module's values.
-        load: a load in a loop with dots.
-        dots: the dots that it reaches.
-        arch: gfx name of the target.
+    `load`: a load in a loop with dots; `dots`: the dots that it reaches; `arch`: gfx name of the
+    target.
     """
     loop = flow.loop[load.index]
     if loop is None:

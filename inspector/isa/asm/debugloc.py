@@ -77,8 +77,7 @@ class LocationTable:
     def loc(self, text: str) -> SourceLoc | None:
         """The location that a `.loc` directive states; None for line 0 and unreadable ones.
 
-        Args:
-            text: its operands and comment, `1 11 57 is_stmt 1 ; k.py:11:57 @[ k.py:20:5 ]`.
+        `text`: its operands and comment, `1 11 57 is_stmt 1 ; k.py:11:57 @[ k.py:20:5 ]`.
         """
         try:
             return self._cache[text]

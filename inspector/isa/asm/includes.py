@@ -26,8 +26,7 @@ def no_includes(name: str) -> str | None:
 def includes_beside(path: Path) -> Includes:
     """The includes of an assembly file: files in its folder and in folders below, each read once.
 
-    Args:
-        path: the assembly file; where there is none, nothing is read.
+    `path`: the assembly file; where there is none, nothing is read.
     """
     if not path.is_file():
         return no_includes

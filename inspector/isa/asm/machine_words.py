@@ -1,9 +1,4 @@
-"""Code that is written as machine words: `.long 0xC0120700, 0x00000000`.
-
-Generated kernels hold instructions that their assembler did not know, or nothing else at all. The
-words become rows of their own; `decode` has a disassembler turn them into instructions, each on the
-line that its first word stands on.
-"""
+"""Code that is written as machine words: `.long 0xC0120700, 0x00000000`."""
 
 from __future__ import annotations
 

@@ -303,10 +303,7 @@ def _fill(text: str, values: Mapping[str, str], serial: int, *, bare: bool = Fal
 
 
 def _arguments(text: str, *, alternate: bool = False) -> list[str]:
-    """Splits macro arguments at commas, or at blanks where there is no comma.
-
-    With `alternate`, `<` and `>` hold a text together.
-    """
+    """Splits macro arguments at commas, or at blanks where there is no comma."""
     opening, closing = ("([<", ")]>") if alternate else ("([", ")]")
     text = text.strip()
     if not text:

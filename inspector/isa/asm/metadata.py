@@ -107,10 +107,7 @@ def _load(text: str) -> tuple[Any, str]:
 
 
 def _first_document(text: str) -> str:
-    """The part of the text that LLVM reads: no comments, and nothing behind the first document.
-
-    Empty documents before it count as none.
-    """
+    """The part of the text that LLVM reads: no comments, and nothing behind the first document."""
     if ";" in text or "//" in text:
         text = _COMMENT.sub(lambda match: match[1] or "", text)
     documents = _DOCUMENT_MARK.split(text)

@@ -40,10 +40,8 @@ def with_commas(operands: str) -> str:
 def substitute(operands: str, symbols: SymbolTable, *, names: bool) -> str:
     """Evaluates the expressions in register ranges: `v[vgprC+0:vgprC+3]` becomes `v[4:7]`.
 
-    Args:
-        operands: the operand text.
-        symbols: the symbols as set so far.
-        names: whether symbols outside of brackets are replaced too.
+    `symbols`: the symbols as set so far; `names`: whether symbols outside of brackets are replaced
+    too.
 
     Returns:
         The operands; expressions of unknown value stay as they are.

@@ -41,7 +41,6 @@ class RawFunction(Struct):
     Args:
         name: the symbol, or `<line N>` where none stands before the code.
         line: the line it begins on.
-        rows: its instructions.
         flow_rows: indices of the rows that may change the flow.
         labels: label -> index of the row that follows it.
         numbered: number of a local label (`1:`) -> rows; such labels may be set several times.
@@ -122,8 +121,7 @@ class RawFunction(Struct):
     def without_padding(self, targets: Iterable[int]) -> tuple[RawFunction, Sequence[int]]:
         """Drops filler that control cannot reach: after a jump or end, up to a branch target.
 
-        Args:
-            targets: the rows that branches go to.
+        `targets`: the rows that branches go to.
 
         Returns:
             The function, and for each old row number the new one.

@@ -1,7 +1,4 @@
-"""Reads assembly text in one pass: instructions, labels, source locations and directives.
-
-The text may be compiler output or written by hand: no order of directives is relied upon.
-"""
+"""Reads assembly text in one pass: instructions, labels, source locations and directives."""
 
 from __future__ import annotations
 
@@ -163,10 +160,7 @@ class _AssemblyReader:
         return None if text is None else lines_of(self._prepared(text), 0)
 
     def _prepared(self, text: str) -> str:
-        """A text without block comments; its kernels count as declared.
-
-        Hand-written code may leave out .type and .globl, and the descriptors come last.
-        """
+        """A text without block comments; its kernels count as declared."""
         text = blank_block_comments(text)
         self._declared.update(name.strip('"') for name in _KERNELS.findall(text))
         return text

@@ -55,7 +55,6 @@ class Definitions:
     """Reaching definitions and uses of the rows of one function.
 
     Args:
-        function: the function.
         live: its registers, by `liveness.liveness`.
         extra: index of an instruction -> rows that are no registers, which it touches.
     """

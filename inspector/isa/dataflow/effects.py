@@ -124,9 +124,7 @@ _MATCHES: Final[dict[tuple[int, str], re.Match[str] | None]] = {}
 
 
 def _match(pattern: re.Pattern[str], name: str) -> re.Match[str] | None:
-    """Matches a mnemonic with one of the module's patterns, once for each pair: there are few of
-    either and many instructions.
-    """
+    """Matches a mnemonic with one of the module's patterns, once for each pair."""
     key = id(pattern), name
     try:
         return _MATCHES[key]

@@ -41,10 +41,8 @@ def live_at_entry(function: Function, effects: Sequence[RegisterEffect]) -> int:
 def first_read(function: Function, effects: Sequence[RegisterEffect], register: int) -> int:
     """Index of an instruction that reads a register which nothing has written on the way there.
 
-    Args:
-        function: the code.
-        effects: what each instruction reads and writes.
-        register: its row; one that is live at entry, else the result is 0.
+    `effects`: what each instruction reads and writes; `register`: its row; one that is live at
+    entry, else the result is 0.
     """
     bit = 1 << register
     waiting, visited = deque([0]), {0}

@@ -15,7 +15,6 @@ class ExecutionTarget(Struct, frozen=True, cache_hash=True):
     """The properties of a GPU and of its mode by which instructions differ.
 
     Args:
-        arch: gfx name.
         generation: 9, 10, 11 or 12 (gfx1250 counts as 12).
         lanes: wave size.
         accum_offset: vector row of AGPR 0.
@@ -59,9 +58,7 @@ _FLAT_SCRATCH: Final = 102
 def target_of(function: Function, arch: str) -> ExecutionTarget:
     """The GPU as a kernel finds it.
 
-    Args:
-        function: the kernel, which states the mode that a wave starts in.
-        arch: gfx name.
+    `function`: the kernel, which states the mode that a wave starts in.
     """
     resources = function.resources
     start = resources.wave_start

@@ -100,9 +100,7 @@ class Liveness(Struct, frozen=True):
 def liveness(function: Function, machine: Machine) -> Liveness:
     """Follows every register of a function.
 
-    Args:
-        function: a kernel, or a function that kernels call.
-        machine: its target.
+    `function`: a kernel, or a function that kernels call.
     """
     target = target_of(function, machine.arch)
     instructions = function.instructions

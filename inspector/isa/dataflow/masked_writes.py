@@ -24,9 +24,7 @@ _WIDENS: Final = re.compile(r"s_(mov|or|or_saveexec|orn2_saveexec|or_not\d_savee
 def masked_sites(function: Function, effects: Sequence[RegisterEffect]) -> frozenset[int]:
     """The instructions to which lanes come that are switched off there, by index.
 
-    Args:
-        function: the code.
-        effects: what its instructions do to registers.
+    `effects`: what its instructions do to registers.
     """
     narrowed = _narrowed(function, effects)
     masked = []

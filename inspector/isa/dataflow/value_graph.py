@@ -8,7 +8,7 @@ scheduler changes. What comes from in front of the code has no maker here.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Set
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Final
@@ -24,6 +24,7 @@ from .register_sets import HIGH_HALVES, SCALAR_BIT
 Names = tuple[str, ...]
 """Beginnings of names of operations."""
 _NO_AGPRS: Final = 512
+_NONE: Final[Mapping[int, Set[Operation]]] = {}
 _VCC: Final = parse_operand("vcc_lo", 0)
 _COPIES: Final = (
     *("v_mov_b", "s_mov_b", "v_accvgpr_", "v_readlane_", "v_readfirstlane_"),
@@ -39,14 +40,13 @@ class Operation(Struct, eq=False):
     """An instruction, or half of a VOPD instruction.
 
     Args:
-        inst: the instruction.
         parts: it or its half, taken apart.
         name: its mnemonic without variants: `v_add_u32` for `v_add_nc_u32`, `v_add_co_u32_e64`,
             `v_fma_f32` for `v_fmac_f32`, `v_cmp_lt_f32` for `v_cmpx_lt_f32`.
         results: the operands that it writes.
         sources: those that it reads, one that the text does not name last.
         makers: for each source the operation that made it, of several registers the first one.
-        beside: the operations that made other parts of its sources.
+        further: number of a source of several registers -> what made those behind the first.
         users: the operations of which this is a maker, in order.
     """
 
@@ -56,13 +56,23 @@ class Operation(Struct, eq=False):
     results: tuple[Operand, ...]
     sources: tuple[Operand, ...]
     makers: tuple[Operation | None, ...]
-    beside: Sequence[Operation]
+    further: Mapping[int, Set[Operation]]
     users: list[Operation] = field(default_factory=list)
 
     @property
     def is_vector(self) -> bool:
         """Whether it is one of the vector unit."""
         return self.inst.cls in ("valu", "acc_move")
+
+    def made(self, number: int) -> set[Operation]:
+        """What made the registers of a source."""
+        first = self.makers[number]
+        return {first, *self.further.get(number, ())} if first else {*self.further.get(number, ())}
+
+    @property
+    def all_makers(self) -> set[Operation]:
+        """What made any register that it reads."""
+        return set[Operation]().union(*map(self.made, range(len(self.sources))))
 
     @property
     def argument(self) -> Operation | None:
@@ -119,7 +129,7 @@ class Operation(Struct, eq=False):
         while pending:
             part = pending.pop()
             if part is self or (part is not None and part.name.startswith(_COPIES)):
-                makers = {maker for maker in (*part.makers, *part.beside) if maker is not None}
+                makers = part.all_makers
                 pending += makers - found
                 found |= makers
         return found
@@ -157,11 +167,7 @@ def is_same(one: Operand, other: Operand) -> bool:
 
 
 class ValueGraph:
-    """The operations of one function, block by block.
-
-    Attributes:
-        function: the function.
-    """
+    """The operations of one function, block by block."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -211,10 +217,8 @@ def operations(
 ) -> list[Operation]:
     """The operations of some code of a function, in its order.
 
-    Args:
-        function: the function.
-        code: its instructions that are executed one after the other.
-        made: half of a register -> what wrote it last, before the code and then behind it.
+    `code`: its instructions that are executed one after the other; `made`: half of a register ->
+    what wrote it last, before the code and then behind it.
     """
     offset = function.resources.accum_offset or _NO_AGPRS
     made = {} if made is None else made
@@ -240,14 +244,16 @@ def _operation(inst: Instruction, parts: Decoded, made: Mapping[int, Operation])
     if reads_vcc_unnamed(parts):
         sources = (*sources, _VCC)
     makers: list[Operation | None] = []
-    beside: list[Operation] = []
-    for source in sources:
+    further: dict[int, Set[Operation]] = {}
+    for number, source in enumerate(sources):
         rows = registers(source)
         maker = made.get(rows[0]) if rows else None
         makers.append(maker)
-        beside += {made[row] for row in rows[1:] if row in made} - {maker}
+        others = {made[row] for row in rows[1:] if row in made} - {maker}
+        if others:
+            further[number] = others
     name = _name(parts.name)
-    return Operation(inst, parts, name, results, sources, tuple(makers), beside or ())
+    return Operation(inst, parts, name, results, sources, tuple(makers), further or _NONE)
 
 
 @lru_cache(1 << 12)

@@ -154,11 +154,7 @@ def innermost_loops(function: Function) -> dict[int, Loop]:
 
 
 def _entries(blocks: Sequence[Block]) -> tuple[int, ...]:
-    """Block 0 and, in order, every block that no earlier entry leads to.
-
-    Blocks without predecessors come first, so that an unreached cycle is entered where the code
-    outside of it enters it, if anything does.
-    """
+    """Block 0 and, in order, every block that no earlier entry leads to."""
     entries: list[int] = []
     visited = [False] * len(blocks)
     rootless = [block.index for block in blocks if not block.predecessors]

@@ -160,10 +160,7 @@ def _predecessors(graph: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def _walk(children: Sequence[Sequence[int]], root: int) -> tuple[list[int], list[int]]:
-    """The steps at which a walk over a tree enters each node, and has left its subtree.
-
-    -1 for nodes that are not in the tree.
-    """
+    """The steps at which a walk over a tree enters each node, and has left its subtree."""
     entered, exited = [-1] * len(children), [-1] * len(children)
     stack = [root]
     clock = 0

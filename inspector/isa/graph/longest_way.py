@@ -38,9 +38,7 @@ class Way(Struct, frozen=True):
 def longest_ways(function: Function, loops: Set[str]) -> dict[str, Way]:
     """Loop id -> the longest way through an iteration.
 
-    Args:
-        function: the kernel.
-        loops: ids of the loops that are asked about.
+    `loops`: ids of the loops that are asked about.
     """
     if not loops:
         return {}
@@ -153,10 +151,7 @@ def acyclic(
 
 
 def _with_guards_passed(function: Function, own: Mapping[int, str]) -> list[Sequence[int]]:
-    """The blocks that follow each one where every check that lanes make is passed by some lane.
-
-    Branches that leave a loop or end an iteration stay as they are.
-    """
+    """The blocks that follow each one where every check that lanes make is passed by some lane."""
     headers = {loop.header for loop in function.loops}
 
     def is_skip(block: Block, following: int) -> bool:

@@ -160,9 +160,7 @@ def _nesting(
 def _regions(
     natural: Sequence[LoopShape], tree: DominatorTree
 ) -> Iterator[tuple[frozenset[int], list[tuple[int, int]]]]:
-    """Yields the nodes to search for cycles, with the irreducible edges among them: the bodies of
-    natural loops without their headers, and the whole graph.
-    """
+    """Yields the nodes to search for cycles, with the irreducible edges among them."""
     members = [frozenset(loop.nodes) for loop in natural]
     order = sorted(range(len(natural)), key=lambda i: natural[i].depth, reverse=True)
     around: dict[int | None, list[tuple[int, int]]] = {}

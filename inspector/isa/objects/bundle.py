@@ -44,10 +44,8 @@ _SIZES: Mapping[int, struct.Struct] = MappingProxyType(
 def extract_code_objects(data: bytes, name: str) -> list[tuple[str, bytes]]:
     """Find the AMDGPU code objects in a file.
 
-    Args:
-        data: a code object, an offload bundle (compressed or not), or a host ELF file with a
-            `.hip_fatbin` section.
-        name: the file's name, for errors.
+    `data`: a code object, an offload bundle (compressed or not), or a host ELF file with a
+    `.hip_fatbin` section.
 
     Returns:
         (triple, code object) in file order; a bare code object gets the triple of its target,

@@ -133,11 +133,8 @@ def disassemble_object(
 ) -> Disassembly:
     """Disassemble a code object that is already read.
 
-    Args:
-        code: the code object.
-        arch: gfx name to decode for; None takes the object's.
-        tools: the disassemblers to try, in order; None for those on this machine.
-        timeout: limit for each tool, in seconds.
+    `arch`: gfx name to decode for; None takes the object's; `tools`: the disassemblers to try, in
+    order; None for those on this machine; `timeout`: limit for each tool, in seconds.
 
     Raises:
         NoDisassemblerError: no tool is there, or none can disassemble it.

@@ -186,9 +186,7 @@ class Elf:
 def read_elf(data: bytes, name: str) -> Elf:
     """Read header, sections and symbols of an ELF file for any machine.
 
-    Args:
-        data: the whole file.
-        name: the file's name, for errors.
+    `data`: the whole file.
 
     Raises:
         KinspectError: not ELF, 32-bit, big-endian, truncated, or its tables contradict the file.

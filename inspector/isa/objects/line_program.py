@@ -69,11 +69,8 @@ def read_line_program(
 ) -> LineProgram:
     """Run the line program at `offset` of `.debug_line`.
 
-    Args:
-        sections: the debug sections.
-        offset: from DW_AT_stmt_list of the unit.
-        compile_dir: DW_AT_comp_dir, which relative paths start from.
-        budget: the budget of the file.
+    `offset`: from DW_AT_stmt_list of the unit; `compile_dir`: DW_AT_comp_dir, which relative paths
+    start from.
 
     Raises:
         DwarfError: the table is damaged.

@@ -63,10 +63,7 @@ class LocationLists(Struct, frozen=True):
     ) -> Iterator[tuple[int, int, bytes]]:
         """Yields low address, high address and expression of each entry of a list.
 
-        Args:
-            number: its offset, or its index.
-            budget: of the file.
-            indexed: whether it is an index.
+        `number`: its offset, or its index; `indexed`: whether it is an index.
         """
         if self.version < 5:
             yield from self._pairs(number, budget)
@@ -127,11 +124,7 @@ class LocationLists(Struct, frozen=True):
 
 
 class VariableReader:
-    """Collects the variables of a unit.
-
-    Args:
-        budget: of the file.
-    """
+    """Collects the variables of a unit."""
 
     def __init__(self, budget: DwarfBudget) -> None:
         self.names: dict[int, str | int] = {}

@@ -32,10 +32,8 @@ _NAMES = b"\0.text\0.shstrtab\0"
 def decoder(arch: str | None, wave_sizes: Collection[int | None], notes: list[str]) -> Decode:
     """A decoder of machine words for a target.
 
-    Args:
-        arch: gfx name.
-        wave_sizes: wave sizes of the kernels that the words belong to.
-        notes: list to which the reason is added where nothing can be decoded.
+    `wave_sizes`: wave sizes of the kernels that the words belong to; `notes`: list to which the
+    reason is added where nothing can be decoded.
     """
 
     def decode(runs: Sequence[Sequence[int]]) -> Sequence[DecodedWords] | None:

@@ -31,7 +31,6 @@ class CounterEvent(Struct, frozen=True):
     """One counter raised by one instruction.
 
     Args:
-        counter: its name.
         order: events of one counter and order complete in the order of issue; "" for any order.
         effect: its effect on memory, for barriers and fences.
         writes: numbers of the registers that are written when it completes.

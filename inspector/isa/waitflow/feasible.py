@@ -69,11 +69,8 @@ def confirmed(
 ) -> set[tuple[int, int]]:
     """The entries of `pending.early` that remain on paths without contradictions.
 
-    Args:
-        function: the code.
-        steps: the function reduced for the dataflow.
-        maxima: the machine's counters -> largest value.
-        pending: the result of the dataflow over all paths.
+    `steps`: the function reduced for the dataflow; `maxima`: the machine's counters -> largest
+    value; `pending`: the result of the dataflow over all paths.
     """
     near = _near(function, steps, pending)
     endings = _endings(function)

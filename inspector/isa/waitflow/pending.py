@@ -46,11 +46,8 @@ def outstanding(
 ) -> PendingEvents:
     """Runs the dataflow: forwards, from nothing outstanding at the entry.
 
-    Args:
-        steps: the function.
-        blocks: its control flow.
-        maxima: counter -> its largest value. Issue stalls there, so that an older event is
-            complete without any wait; LLVM relies on that.
+    `blocks`: its control flow; `maxima`: counter -> its largest value. Issue stalls there, so that
+    an older event is complete without any wait; LLVM relies on that.
     """
     age_limits = ceilings(steps, maxima)
     entry_ages: dict[int, Ages] = {0: {}} if blocks else {}
@@ -116,12 +113,9 @@ def through(
 ) -> Ages:
     """Runs one block and returns the ages at its end.
 
-    Args:
-        steps: the function.
-        block: the block's steps.
-        entry: the ages at its start.
-        age_limits: by event id, as `ceilings` gives them.
-        record: gets what the block's waits complete, and registers touched too early.
+    `block`: the block's steps; `entry`: the ages at its start; `age_limits`: by event id, as
+    `ceilings` gives them; `record`: gets what the block's waits complete, and registers touched too
+    early.
     """
     channels = steps.channels
     state = _BlockState(steps, [0] * (max(channels, default=-1) + 1), record)
@@ -150,7 +144,6 @@ class _BlockState(Struct):
     """The events that may be outstanding at one point of a block.
 
     Args:
-        steps: the function.
         clocks: by channel, the events that the block has raised so far.
         record: gets what waits complete, and registers touched too early.
         live: the events; inside a block, an age is kept as the clock when the event was raised.

@@ -49,11 +49,8 @@ def slacks(
 ) -> list[Slack | None]:
     """The slack of each verdict, in their order; None where it waits for nothing.
 
-    Args:
-        steps: the function.
-        blocks: its control flow.
-        cycles: index of each matrix instruction -> cycles that it takes its unit; None if unknown.
-        judged: the verdicts.
+    `blocks`: its control flow; `cycles`: index of each matrix instruction -> cycles that it takes
+    its unit; None if unknown; `judged`: the verdicts.
     """
     search = _Search(steps, blocks, cycles)
     return [search.slack(verdict) if verdict.waits_for else None for verdict in judged]
@@ -93,11 +90,7 @@ class _Search:
         return Slack(instructions, None if unknown else cycles)
 
     def _nearest(self, wait: JudgedWait, channel: int, event_ids: set[int]) -> Cost | None:
-        """The cheapest path back to one of the events, by Dijkstra's algorithm.
-
-        A node is a position, the number of younger events of the channel still to pass, and that of
-        older ones that no wait on the path has completed.
-        """
+        """The cheapest path back to one of the events, by Dijkstra's algorithm."""
         marks = self._marks[wait.counter, channel]
         start = bisect_right(self._starts, wait.index) - 1
         queue = [(_FREE, start, wait.index, wait.n if channel >= 0 else 0, CAP)]

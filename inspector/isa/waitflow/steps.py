@@ -92,10 +92,8 @@ def steps_of(
 ) -> CounterSteps:
     """Reduces a function to steps.
 
-    Args:
-        function: the code.
-        maxima: the machine's counters -> largest value.
-        waits_of: the counters that a wait instruction waits for, and their counts.
+    `maxima`: the machine's counters -> largest value; `waits_of`: the counters that a wait
+    instruction waits for, and their counts.
     """
     counters = GenerationCounters.of(maxima)
     halves = counters.flat_in_order

@@ -58,10 +58,8 @@ def unwaited_stores(
 ) -> list[UnwaitedStore]:
     """The stores of a function that come to a barrier unwaited for, each with each later load.
 
-    Args:
-        steps: the function reduced for the dataflow.
-        function: the function.
-        maxima: the machine's counters -> largest value; issue stalls there.
+    `steps`: the function reduced for the dataflow; `maxima`: the machine's counters -> largest
+    value; issue stalls there.
     """
     counters = GenerationCounters.of(maxima)
     if counters.store == counters.load:

@@ -70,7 +70,6 @@ class Verdicts(Struct, frozen=True):
 
     Args:
         waits: in program order.
-        missing: the waits that are missing.
     """
 
     waits: tuple[JudgedWait, ...]
@@ -80,10 +79,8 @@ class Verdicts(Struct, frozen=True):
 def judge(steps: CounterSteps, function: Function, maxima: Mapping[str, int]) -> Verdicts:
     """Judges every wait of a function, and names the missing ones.
 
-    Args:
-        steps: the function reduced for the dataflow.
-        function: the function.
-        maxima: the machine's counters -> largest value, which means "do not wait".
+    `steps`: the function reduced for the dataflow; `maxima`: the machine's counters -> largest
+    value, which means "do not wait".
     """
     blocks = function.blocks
     pending = outstanding(steps, blocks, maxima)
@@ -109,11 +106,7 @@ def judge(steps: CounterSteps, function: Function, maxima: Mapping[str, int]) ->
 def _too_early(
     steps: CounterSteps, function: Function, maxima: Mapping[str, int], pending: PendingEvents
 ) -> list[tuple[int, int]]:
-    """(instruction's index, event id) where a register is certainly touched too early.
-
-    A flat load counts as one of memory and as one of LDS. An author of assembly knows where the
-    address lies, so that a wait for memory alone may suffice.
-    """
+    """(instruction's index, event id) where a register is certainly touched too early."""
     if not pending.early:
         return []
     # Feasible paths are computed only where a register may be touched too early.

@@ -69,12 +69,9 @@ def decode_wait(
 ) -> dict[str, int]:
     """GenerationCounters that a wait constrains, each with the count it waits down to.
 
-    Args:
-        name: the mnemonic without encoding suffix.
-        operands: the operand text.
-        fields: for bare numbers of `s_waitcnt`: counter -> its bits. None where the target is
-            unknown.
-        maxima: the target's counters -> largest value; a field at its maximum waits for nothing.
+    `name`: the mnemonic without encoding suffix; `fields`: for bare numbers of `s_waitcnt`: counter
+    -> its bits. None where the target is unknown; `maxima`: the target's counters -> largest value;
+    a field at its maximum waits for nothing.
 
     Returns:
         An empty mapping for waits that name no memory counter (`s_waitcnt_depctr`, `s_wait_alu`),

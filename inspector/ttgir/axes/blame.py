@@ -1,8 +1,4 @@
-"""The argument or operation at which a value lost contiguity, divisibility or constancy.
-
-Walks back from a value along the operands that lack the fact, to the operation or argument where it
-could first have held. Runs on demand: the analysis itself records no causes.
-"""
+"""The argument or operation at which a value lost contiguity, divisibility or constancy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The walk back from a value that lacks a fact to what could first hold it.
-
-What an operation means for a fact stands in `contiguity_causes`, `divisibility_causes` and
-`constancy_causes`; their rules call the walk for the operand at fault.
-"""
+"""The walk back from a value that lacks a fact to what could first hold it."""
 
 from __future__ import annotations
 
@@ -159,10 +155,7 @@ class BlameWalk:
         return source, graph.producers.get(name)
 
     def _source(self, name: str, lacks: Callable[[str], bool]) -> str | None:
-        """A source of a carried or merged value that lacks the fact.
-
-        Constants come last: the computation in a loop says more than its initial value.
-        """
+        """A source of a carried or merged value that lacks the fact."""
         graph = self.axes.graph
         argument = graph.carried.get(name)
         sources = argument.sources if argument is not None else graph.merged.get(name, ())

@@ -1,9 +1,4 @@
-"""Comparisons of a range with a bound: which of them change only at multiples.
-
-`x < bound` is false from `x = bound` on: among aligned groups of a range x, x+1, ... it changes
-only between two groups if the bound is a multiple of their length. `x <= bound` changes one element
-later, inside a group.
-"""
+"""Comparisons of a range with a bound: which of them change only at multiples."""
 
 from __future__ import annotations
 

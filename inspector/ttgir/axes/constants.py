@@ -55,10 +55,6 @@ def fold(op: TtgirOp, operands: Sequence[AxisFacts]) -> int | None:
 
     Unsigned division, which would need the width of negative operands, is not folded; nor are
     results that do not fit 32 bits.
-
-    Args:
-        op: the operation.
-        operands: the facts of its operands.
     """
     if op.name == "arith.constant":
         value = op.attributes.get("value")

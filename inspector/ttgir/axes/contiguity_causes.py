@@ -37,9 +37,8 @@ def _of_sum(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
 
 
 def _of_divided(walk: BlameWalk, op: TtgirOp, need: int) -> Blame | None:
-    """In a sum of the quotient, perhaps multiplied, and the remainder of one division: its divisor.
-
-    As long as the quotient stays the remainder counts up: over the whole of a constant, not more.
+    """In a sum of the quotient, perhaps multiplied, and the remainder of one division: its
+    divisor.
     """
     producers = walk.axes.graph.producers
     quotients, remainders = set[str](), list[TtgirOp]()

@@ -40,12 +40,7 @@ def _of_sum(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
 
 
 def _of_product(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:
-    """In a product: the less divisible factor, less what the other contributes.
-
-    Arguments are preferred, then constants: they are easier to change than computed factors. Where
-    both are computed, one that counts elements or iterations takes every number: the other is at
-    fault.
-    """
+    """In a product: the less divisible factor, less what the other contributes."""
     a, b = op.operands[:2]
     divisors = {name: element_divisor(walk.facts(name, dim), dim) for name in (a, b)}
     constants = {name: walk.facts(name, dim).constant for name in (a, b)}

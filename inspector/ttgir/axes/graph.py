@@ -1,8 +1,4 @@
-"""The origins of the values of one function of a TTGIR file.
-
-A value is the result of an operation, an argument of a region, or one of several values where loops
-and branches merge them.
-"""
+"""The origins of the values of one function of a TTGIR file."""
 
 from __future__ import annotations
 
@@ -213,12 +209,9 @@ def makers(
 ) -> Iterator[TtgirOp]:
     """Yields the operations that compute values, the nearest first on each way back.
 
-    Args:
-        graph: the function.
-        values: the values' names.
-        follow: whether to go back through the operands of an operation; the sources of values that
-            loops and branches merge are followed in any case.
-        most_values: number of values after which the walk ends.
+    `values`: the values' names; `follow`: whether to go back through the operands of an operation;
+    the sources of values that loops and branches merge are followed in any case; `most_values`:
+    number of values after which the walk ends.
     """
     work, visited = list(values), set(values)
     while work and len(visited) <= most_values:

@@ -54,11 +54,8 @@ _SHAPES = frozenset(
 def spelled(axes: Axes, value: str, access_loc: SourceLoc | None) -> str:
     """Spells a value as the source would write it.
 
-    Args:
-        axes: the function's values.
-        value: its name in the file.
-        access_loc: the position of the access in question; a name from the access's own statement
-            means nothing.
+    `axes`: the function's values; `access_loc`: the position of the access in question; a name from
+    the access's own statement means nothing.
 
     Returns:
         A variable, an argument or a short expression; `…` stands for values without a name.

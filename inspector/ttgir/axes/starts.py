@@ -1,8 +1,4 @@
-"""Uniform parts of addresses that leave the start of a run unaligned.
-
-Where neighbours are not known to be contiguous, the facts of a sum do not tell the alignment that
-the run would have: it depends on the parts that are the same for all neighbours.
-"""
+"""Uniform parts of addresses that leave the start of a run unaligned."""
 
 from __future__ import annotations
 
@@ -19,11 +15,8 @@ _SUMS = frozenset(("arith.addi", "arith.subi", "tt.addptr"))
 def unaligned_start(axes: Axes, value: str, dim: int, need: int) -> Blame | None:
     """The cause that runs along a dimension do not begin at a multiple; None where none is seen.
 
-    Args:
-        axes: the facts.
-        value: a tensor of offsets or pointers.
-        dim: the dimension of the run.
-        need: the required divisor of the start; bytes for pointers, elements for offsets.
+    `value`: a tensor of offsets or pointers; `dim`: the dimension of the run; `need`: the required
+    divisor of the start; bytes for pointers, elements for offsets.
     """
     return _start(axes, value, dim, need, set())
 
@@ -31,10 +24,8 @@ def unaligned_start(axes: Axes, value: str, dim: int, need: int) -> Blame | None
 def shift_of(axes: Axes, value: str, depth: int = 0) -> int:
     """The sum of the constants added to a tensor of offsets or pointers, in elements.
 
-    Args:
-        axes: the facts.
-        value: the tensor; constants added before a scaling are not counted.
-        depth: number of operations followed so far.
+    `value`: the tensor; constants added before a scaling are not counted; `depth`: number of
+    operations followed so far.
     """
     number = axes.of(value).constant
     if number is not None:
@@ -99,10 +90,7 @@ def _first_cause(
 
 
 def _uniform(axes: Axes, name: str, need: int) -> Blame | None:
-    """The cause in a value that is the same for all neighbours; constants are left out.
-
-    `arange(0, 64) + 1` and `63 - arange(0, 64)` differ in the effect of the constant on the start.
-    """
+    """The cause in a value that is the same for all neighbours; constants are left out."""
     facts = axes.of(name)
     if facts.constant is not None or facts.divisibility[0] >= need:
         return None

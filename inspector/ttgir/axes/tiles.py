@@ -14,7 +14,6 @@ class Tile(Struct, frozen=True):
     """An operation that moves a tile.
 
     Attributes:
-        op: the operation.
         cls: class of the machine instructions that it becomes.
         tensor_type: type of the tile in registers, or of its addresses where it passes registers
             by.

@@ -1,8 +1,4 @@
-"""The facts of an operation's result by those of its operands.
-
-Results of operations that have no rule are unknown; the author's hints (`tl.multiple_of`, ...)
-override what follows from the operands.
-"""
+"""The facts of an operation's result by those of its operands."""
 
 from __future__ import annotations
 

@@ -72,9 +72,7 @@ class VariableAssignment(Struct, frozen=True):
 def variable(graph: ValueGraph, value: str) -> str | None:
     """The variable that a value is; None where it is none or unknown.
 
-    Args:
-        graph: the function.
-        value: its name in the file, `%offs_k_12`.
+    `value`: its name in the file, `%offs_k_12`.
     """
     if graph.variables is None:
         graph.variables = _variables(graph)

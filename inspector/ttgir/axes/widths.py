@@ -98,10 +98,8 @@ class Layouts:
 def limits_of(tile: Tile, axes: Axes | None, layouts: Layouts) -> WidthLimits | None:
     """The limits on the width of a tile's accesses; None where the layout is not known.
 
-    Args:
-        tile: the operation.
-        axes: the facts of its addresses and mask; an access of LDS needs none.
-        layouts: the layouts of the file's tiles.
+    `axes`: the facts of its addresses and mask; an access of LDS needs none; `layouts`: the layouts
+    of the file's tiles.
     """
     linear = layouts.of(tile.tensor_type.layout, tile.tensor_type.shape)
     bits = element_bits(tile.element)
@@ -176,9 +174,7 @@ def distinct_addresses(facts: AxisFacts, shape: Sequence[int]) -> tuple[int, ...
 
 
 def fastest(linear: LinearLayout) -> int:
-    """The dimension that a lane's registers step along first; the last if they step
-    along none.
-    """
+    """The dimension that a lane's registers step along first; the last if they step along none."""
     first_dim = _first_step(linear.register)
     return len(linear.shape) - 1 if first_dim is None else first_dim
 
