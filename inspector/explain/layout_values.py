@@ -20,13 +20,7 @@ _LINE = re.compile(r"(?:(?P<file>[^:]+):)?(?P<line>\d+)\Z")
 
 
 class LaidOutValue(Struct, frozen=True):
-    """A tensor in registers or a buffer in LDS.
-
-    Args:
-        name: as the TTGIR has it, `%a_13`.
-        op: the operation that makes it.
-        type: with layout.
-    """
+    """A tensor in registers or a buffer in LDS."""
 
     name: str
     op: TtgirOp
@@ -58,12 +52,9 @@ class LayoutDrawing(Struct, frozen=True):
     """The picture of a layout, with its titles.
 
     Args:
-        value: whose layout it shows.
         others: how many more values it is the picture of.
         title: the value's name and type, `%a_13  64x64xf16`.
-        origin: the operation and its line.
         alias: the layout's name in the TTGIR; empty where it has none.
-        described: its kind and parameters.
         picture: None where the layout is not known.
     """
 
@@ -105,12 +96,7 @@ def drawn_alike(values: Iterable[LaidOutValue]) -> list[list[LaidOutValue]]:
 
 
 def drawing_of(values: Sequence[LaidOutValue], banks: int | None) -> LayoutDrawing:
-    """Draws values that look alike.
-
-    Args:
-        values: one at least; their layouts and shapes are the same.
-        banks: of the target's LDS; None where the target is not known.
-    """
+    """Draws values of one layout and shape; `banks`, of the LDS, are None for an unknown target."""
     value, others = values[0], len(values) - 1
     origin = f"{value.op.name}  {value.place}".rstrip()
     whole = value.type.layout_shape
@@ -149,12 +135,9 @@ def dims_of(value: LaidOutValue) -> int:
 def selected(
     values: Sequence[LaidOutValue], wanted: str, *, ttgir_lines: bool
 ) -> tuple[LaidOutValue, ...]:
-    """The values that a user names.
+    """The values that a user names: `%a_13`, a layout (`#blocked1`), a line (`14`, `gemm.py:14`).
 
-    Args:
-        values: all of a kernel.
-        wanted: a value (`%a_13`), a layout (`#blocked1`), or a line (`14`, `gemm.py:14`).
-        ttgir_lines: whether lines are those of the TTGIR, not the source's.
+    Lines are those of the source or, with `ttgir_lines`, of the TTGIR.
 
     Raises:
         KinspectError: there is none.

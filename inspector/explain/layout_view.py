@@ -101,13 +101,7 @@ def _copies(copies: Sequence[Holder]) -> str:
 
 
 class CellLabels(Struct, frozen=True):
-    """How the cells of a tile are labelled: always by lane, and by what else differs.
-
-    Args:
-        waves: whether cells of one tile lie in several waves.
-        registers: whether they begin at different registers of their lanes.
-        blocks: whether they lie in several workgroups.
-    """
+    """How the cells of a tile are labelled: always by lane, and by what else differs."""
 
     waves: bool
     registers: bool

@@ -22,13 +22,9 @@ class LdsRow(Struct, frozen=True):
     """A buffer in the map.
 
     Args:
-        first: its first byte.
         end: the byte behind its last one; None where its size is not known.
-        title: name, copies, shape and type.
-        kind: what it is for.
         alive: lines of the source, or of the TTGIR, between which it is alive.
         shares: buffers that have some of the same bytes at another time.
-        buffer: what the row is of.
     """
 
     first: int
@@ -119,10 +115,7 @@ def _name(buffer: LdsBuffer) -> str:
 
 
 def _alive(buffer: LdsBuffer) -> str:
-    """The lines between which it is alive, of the source where both are known.
-
-    Where that is a single line of the source, the lines of the TTGIR tell more.
-    """
+    """The lines between which it is alive, of the source where both are known."""
     of_ttgir = f"line {buffer.line} of the TTGIR"
     if buffer.last_line is not None and buffer.last_line != buffer.line:
         of_ttgir = f"lines {buffer.line}..{buffer.last_line} of the TTGIR"

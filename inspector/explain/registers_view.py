@@ -56,7 +56,6 @@ class HeldRow(Struct, frozen=True):
     Args:
         name: of the variable, `addresses`, `others`, or `-` where nothing says.
         what: what it is, with its shape; of several values their names and counts.
-        place: the user's line, `file:line`.
         vgprs, agprs, scratch: as for `LiveValue`.
     """
 
@@ -126,13 +125,9 @@ def place_in_file(source: SourceLoc | None) -> str:
 
 
 def hot_traffic(value: SpilledValue, loop: str | None = None) -> str:
-    """`60 reloads, 4 stores in L0 and 8 reloads in L1`; "" where there is none.
+    """`60 reloads, 4 stores in L0 and 8 reloads in L1`, or of one hot loop; "" where there is none.
 
     Reports without the traffic of each loop have the sum alone.
-
-    Args:
-        value: the spilled value.
-        loop: id of the hot loop that alone is asked about, if one is.
     """
     loops = [item for item in value.by_loop if loop in (None, item.loop)]
     if not loops:
@@ -224,13 +219,9 @@ def parked_text(value: ParkedValue) -> str:
 
 
 def live_text(pressure: RegisterPressure, line: int) -> str:
-    """`213 VGPRs and 16 AGPRs, which alone rule out 3 waves/SIMD (168 at most)`.
+    """`213 VGPRs and 16 AGPRs, which alone rule out 3 waves/SIMD (168 at most)` at a line, from 1.
 
     Empty where no instruction stands.
-
-    Args:
-        pressure: of the kernel.
-        line: of the assembly, from 1.
     """
     position = bisect_left(pressure.counts, (line,))
     if position == len(pressure.counts) or pressure.counts[position][0] != line:
@@ -316,11 +307,9 @@ def amount_text(peak: LivePeak, kernel: KernelReport) -> str:
 
 
 def curve_lines(counts: Sequence[tuple[int, int, int]], width: int) -> list[str]:
-    """The live VGPRs and AGPRs along the code, as bars, and a mark under the fullest place.
+    """Live VGPRs and AGPRs along the code (`LivePeak.counts`) as bars, a mark under the fullest.
 
-    Args:
-        counts: of each instruction, as `LivePeak.counts`.
-        width: characters; each stands for the fullest of its share of the instructions.
+    Each of the `width` characters stands for the fullest of its share of the instructions.
     """
     totals = [vgprs + agprs for _, vgprs, agprs in counts]
     if not totals:
@@ -339,10 +328,6 @@ def steps_text(pressure: RegisterPressure, *, has_agprs: bool) -> str:
     """How far the registers are from the next occupancy; "" if unknown.
 
     Registers alone: LDS may hold the occupancy down whatever they are.
-
-    Args:
-        pressure: of the kernel.
-        has_agprs: whether it uses AGPRs.
     """
     if pressure.level is None or pressure.allocated is None:
         return ""
@@ -365,13 +350,7 @@ def steps_text(pressure: RegisterPressure, *, has_agprs: bool) -> str:
 
 
 def pressure_bar(need: int, pressure: RegisterPressure, width: int) -> str:
-    """A bar of a need for registers on the kernel's scale, budget lines behind it.
-
-    Args:
-        need: in registers of the file.
-        pressure: of the kernel.
-        width: characters.
-    """
+    """A bar of so many registers on the kernel's scale, budget lines behind it."""
     most = max(pressure.most, 1)
     eighths = min(round(need * width * 8 / most), width * 8)
     full, part = divmod(eighths, 8)

@@ -90,11 +90,7 @@ def write(
 ) -> None:
     """Writes the kernels, worst first and of several a summary before, then what failed.
 
-    Args:
-        report: what was analysed.
-        stream: where to.
-        calls: names the next steps.
-        whole: all findings, loops and accesses, as far as they fit.
+    Of the `whole` all findings, loops and accesses, as far as they fit.
     """
     short = shortened_ids(report.kernels)
     kernels = view.worst_first(report.kernels)
@@ -155,17 +151,10 @@ def finding_blocks(
     calls: AgentCalls = SHELL,
     to_try: frozenset[str] = frozenset(),
 ) -> Iterator[str]:
-    """Lines on findings, in their order, as long as the budget lasts; how many are left out.
+    """Lines on findings with their messages, as long as the budget lasts; how many are left out.
 
-    A cure that was said is not said again.
-
-    Args:
-        findings: each with its message.
-        subject: their kernel.
-        short: fingerprint -> id.
-        budget: of the kernel.
-        calls: names the next steps.
-        to_try: fingerprints of those for which `kinspect try` compiles something.
+    A cure that was said is not said again. `to_try` are fingerprints of those for which `kinspect
+    try` compiles something.
     """
     budget.left -= _LEFT_OUT
     printed = _Printed({}, {})
@@ -234,10 +223,7 @@ def applied(changes: Iterable[Change], subject: AgentSubject) -> str:
 
 
 def _change(change: Change, subject: AgentSubject) -> str:
-    """A change as data: its kind, name and value, the value before, and the place to make it.
-
-    Such as `option num_warps=4 was=8 at gemm.py:31`; without a value something is left out.
-    """
+    """A change as data: its kind, name and value, the value before, and the place to make it."""
     value = "" if change.value is None else f"={_quoted(change.value)}"
     before = "" if change.before is None else f" was={_quoted(change.before)}"
     is_passed = change.kind in ("option", "constexpr")

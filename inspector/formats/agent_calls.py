@@ -21,10 +21,7 @@ class AgentSubject(Struct, frozen=True):
     """The kernel that lines are about.
 
     Args:
-        id: its shortened key.
         label: name and case, as --kernel takes it.
-        arch: gfx name.
-        path: the file it was read from.
         place: where it begins in the user's source; empty where that is not known.
         launch: where its options and constexprs are passed; empty where that is not known.
     """
@@ -92,7 +89,6 @@ class ShellLaunch(Struct, frozen=True):
 
     Args:
         options: --signature and -D, --call, --workgroup, --set, with their values.
-        argv: arguments of the script.
         has_signature: whether a signature names the kernel, which has no case then.
         passed: --args with its value, by which the launch of a file of code is timed.
     """
@@ -107,11 +103,7 @@ _PLAIN = ShellLaunch()
 
 
 class ShellCalls:
-    """Commands of `kinspect`.
-
-    Args:
-        launch: what a command needs beside the target to find the same kernels.
-    """
+    """Commands of `kinspect`."""
 
     def __init__(self, launch: ShellLaunch = _PLAIN) -> None:
         self._launch = launch
@@ -161,11 +153,7 @@ class ShellCalls:
 
 
 class ToolCalls:
-    """Calls of the tools of `kinspect mcp`, `show(id="f557ab")`.
-
-    Args:
-        launch: further arguments that a target's kernels are found with: its signature, its argv.
-    """
+    """Calls of the tools of `kinspect mcp`, `show(id="f557ab")`."""
 
     def __init__(self, launch: Mapping[str, Argument] = MappingProxyType({})) -> None:
         self._launch = launch

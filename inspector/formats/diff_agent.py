@@ -18,13 +18,7 @@ _LEFT_OUT = 60
 
 
 def write(report: DiffReport, stream: TextIO, calls: AgentCalls = SHELL) -> None:
-    """Writes the summary, the kernels that changed, worst first, then unpaired ones and errors.
-
-    Args:
-        report: the comparison.
-        stream: where to.
-        calls: names the next steps.
-    """
+    """Writes the summary, the kernels that changed, worst first, then unpaired ones and errors."""
     lines = [f"diff {diff_view.summary(report)}"]
     changed = [pair for pair in report.pairs if pair.verdict != "same"]
     for pair in changed:

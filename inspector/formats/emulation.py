@@ -69,12 +69,7 @@ def _plain(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def document(result: EmulationResult, *, profile: bool = False) -> Document:
-    """Whether the script passed, what kernels did that they must not, and notes.
-
-    Args:
-        result: of the run.
-        profile: whether what each kernel executed follows.
-    """
+    """Whether the script passed, what kernels did that they must not, and notes; then profiles."""
     findings = [
         f"{finding_line(each)} in {kernel.name}"
         for kernel in result.kernels

@@ -20,12 +20,7 @@ UNKNOWN = "–"
 
 
 def check_document(report: MachineReport, every: bool) -> Document:
-    """The facts by group, and what to do.
-
-    Args:
-        report: the facts.
-        every: variables that are not set and need not be as well.
-    """
+    """The facts by group, and what to do; `every`: also variables that need not be set."""
     columns: Columns = (
         ("", lambda fact: fact.name),
         (

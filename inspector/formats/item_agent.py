@@ -24,15 +24,7 @@ def write(
     details: bool = False,
     calls: AgentCalls = SHELL,
 ) -> None:
-    """Writes it; of a kernel its report in the agent format.
-
-    Args:
-        named: the kernel or its part.
-        rule: of the findings; None where it is not at hand, or something else is named.
-        stream: where to.
-        details: writes all metrics of a loop.
-        calls: names the next steps.
-    """
+    """Writes it; of a kernel its report in the agent format; `details`: all metrics of a loop."""
     if named.is_kernel:
         agent.write(Report("", {}, (named.kernel,), ()), stream, calls, whole=True)
         return

@@ -31,11 +31,8 @@ class _Case(Struct, frozen=True):
     """A kernel that passed, failed, or could not be linted.
 
     Args:
-        name: distinct in its suite.
         outcome: the element in the case: `failure`, `error`, or "" for a case that passed.
         type: severity of the worst finding of a failure, stage of an error.
-        message: what failed, in one line.
-        text: all of it.
     """
 
     name: str
@@ -58,13 +55,7 @@ class _Suite(Struct, frozen=True):
 
 
 def write(report: LintReport, stream: TextIO, *, date: datetime | None = None) -> None:
-    """Writes the document.
-
-    Args:
-        report: the result.
-        stream: the output.
-        date: the date of the suites; None for the time of the call.
-    """
+    """Writes the document; the suites are of a date, None: of now."""
     # The schemas demand a time without a zone, and a duration, which a static check does not have.
     timestamp = (date or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%S")
     properties = {

@@ -13,13 +13,7 @@ from ..ttgir.holders import Holder
 
 
 def write(drawn: Sequence[LayoutDrawing], title: str, stream: TextIO) -> None:
-    """Writes the layouts.
-
-    Args:
-        drawn: the values.
-        title: the kernel and its target.
-        stream: where to.
-    """
+    """Writes the layouts."""
     data = {"schema_version": 1, "kernel": title, "values": [_entry(item) for item in drawn]}
     dump_json(data, stream)
 

@@ -68,13 +68,7 @@ def write(drawn: Sequence[LayoutDrawing], stream: TextIO) -> None:
 
 
 def write_page(drawn: Sequence[LayoutDrawing], title: str, stream: TextIO) -> None:
-    """Writes pictures as one HTML page: a table of contents, and each picture as inline SVG.
-
-    Args:
-        drawn: the pictures.
-        title: the kernel and its target.
-        stream: where to.
-    """
+    """Writes pictures as one HTML page: a table of contents, and each picture as inline SVG."""
     heading = escape(one_line(title))
     stream.write(
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'

@@ -33,16 +33,7 @@ def write_list(
     values: Sequence[LaidOutValue], title: str, stream: TextIO, *, ttgir_lines: bool,
     color: bool | None = None, lds_map: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Writes the values that have a layout, those of one layout together, then the map of LDS.
-
-    Args:
-        values: of a kernel.
-        title: of it.
-        stream: the output.
-        ttgir_lines: whether its lines are those of the TTGIR, not of the source.
-        color: forces colour on or off; None leaves it to the stream.
-        lds_map: lines of it, the first a title.
-    """
+    """Writes the values that have a layout, those of one layout together, then the map of LDS."""
     paper = paper_for(stream, color)
     paper.print(Line(title, "bold"))
     by_layout: dict[str, list[LaidOutValue]] = {}
@@ -75,13 +66,7 @@ def _listed(group: Sequence[LaidOutValue], ttgir_lines: bool) -> tuple[str, ...]
 
 
 def write(drawn: Sequence[LayoutDrawing], stream: TextIO, *, color: bool | None = None) -> None:
-    """Writes pictures, one after the other.
-
-    Args:
-        drawn: the pictures.
-        stream: the output.
-        color: forces colour on or off; None leaves it to the stream.
-    """
+    """Writes pictures, one after the other."""
     paper = paper_for(stream, color)
     for number, item in enumerate(drawn):
         if number:
@@ -247,13 +232,7 @@ def _print_lds(paper: Paper, picture: LdsPicture) -> None:
 
 
 class _GridRow(Struct, frozen=True):
-    """A row of a grid.
-
-    Args:
-        cells: each cell's text and colour.
-        label: what stands before them.
-        starts: for each cell, what is added to the label where a part begins with it.
-    """
+    """A row of a grid."""
 
     cells: Sequence[tuple[str, int]]
     label: str

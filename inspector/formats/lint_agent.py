@@ -19,13 +19,7 @@ from .agent_calls import SHELL, AgentCalls, AgentSubject
 
 
 def write(report: LintReport, stream: TextIO, calls: AgentCalls = SHELL) -> None:
-    """Writes a summary, then the kernels with new findings, worst first, then what failed.
-
-    Args:
-        report: what rules said.
-        stream: where to.
-        calls: names the next steps.
-    """
+    """Writes a summary, then the kernels with new findings, worst first, then what failed."""
     short = shortened_ids(report.kernels)
     kernels = _by_kernel(report)
     lines = [*_summary(report, kernels, short), ""]

@@ -46,15 +46,7 @@ _STATES: tuple[view.State, ...] = ("new", "known", "suppressed")
 def write(
     report: LintReport, stream: TextIO, *, root: Path | None = None, limit: int = MOST_RESULTS
 ) -> None:
-    """Writes a log with one run.
-
-    Args:
-        report: the report to write.
-        stream: the stream that it is written to.
-        root: the repository's root, which the paths of files below it are relative to. None: the
-            root of the current folder's repository.
-        limit: the largest number of results, the worst first.
-    """
+    """Writes a log with one run: the worst results, with paths from the root of the repository."""
     dump_json(to_dict(report, root or repository_root(), limit), stream)
 
 
@@ -120,10 +112,7 @@ def _driver(report: LintReport) -> dict[str, Any]:
 
 
 def _category(report: LintReport) -> str:
-    """Returns the run's category: code scanning replaces the alerts of its last run.
-
-    It ends in a slash, as SARIF asks of an id without a number of the run.
-    """
+    """Returns the run's category: code scanning replaces the alerts of its last run."""
     archs = "+".join(sorted({kernel.arch for kernel in report.kernels if kernel.arch}))
     return (
         "/".join(word for word in ("kinspect", printable_columns(report.target), archs) if word)

@@ -72,14 +72,12 @@ class Compared(Struct, frozen=True):
     """A run's findings divided by a baseline.
 
     Args:
-        found: the kernels as they were.
         kernels: these, their findings divided into new and known ones. What got worse is new, and
             its message says so.
         gone: entries with the number of findings that are no longer there.
         unchecked: how many entries are of kernels or rules that the run did not look at.
         left: by fingerprint, how many findings of an entry stay in an updated baseline where the
             run found none of this fingerprint.
-        worse: how many of the new findings are known ones that got worse.
     """
 
     found: tuple[CheckedKernel, ...]
@@ -96,13 +94,8 @@ def compare(
     """Divides a run's findings into new and known ones.
 
     A finding is known by its fingerprint, or, where options of one kernel's launch changed, by
-    rule, kernel and line.
-
-    Args:
-        baseline: what is known.
-        kernels: what the run found, in the order of the report: of several findings with one
-            fingerprint the first count as known.
-        rules: ids of the rules that the run asked: others cannot have gone.
+    rule, kernel and line. Of several with one fingerprint the first count as known. Findings of
+    rules that the run did not ask cannot have gone.
     """
     remaining = Counter({key: entry.count for key, entry in baseline.entries.items()})
     checked_ids = {kernel.id for kernel in kernels}

@@ -47,11 +47,7 @@ class Draft(Struct, frozen=True):
     """A pack as its own file states it. The numbers are offsets into the text, for error messages.
 
     Args:
-        name: name of the pack.
-        description: in one line.
-        extends: names or paths of the packs whose rules come first.
         override: id of one of their rules, and what changes of it.
-        rules: those of this very file.
     """
 
     name: str
@@ -72,9 +68,6 @@ class Reader:
     """Reads one pack and collects its faults.
 
     Args:
-        text: the file's contents.
-        file: its path, for the places of faults.
-        catalogue: the metrics and names that conditions may use.
         previews: whether rules whose status is preview are read as well.
         trusted: whether the pack is one of kinspect's own, which tests have read without: its
             rules are not checked, and compiled where they are needed.

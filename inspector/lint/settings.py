@@ -32,11 +32,9 @@ class KernelSettings(Struct, frozen=True):
 
     Args:
         label: what messages call it: the file and its place there.
-        place: its place in the file.
         match: shell pattern of the kernel's name, or of its case.
         file: shell pattern of its file, from the settings' folder; None: any.
         arch: shell pattern of the target, or a product; None: any.
-        ignore: rules that are left out.
         severity: rule -> severity in place of its own.
         budget: metric -> limit.
     """
@@ -55,7 +53,6 @@ class Settings(Struct, frozen=True):
     """The settings of a project; None for those that it does not have.
 
     Args:
-        file: that was read; None if there is none.
         rules: packs: names, or paths from the file's folder.
     """
 
@@ -75,11 +72,7 @@ class Settings(Struct, frozen=True):
 
 
 def load(config: Path | None = None, start: Path | None = None) -> Settings:
-    """Reads the settings of a run.
-
-    Args:
-        config: the file to read; None: the nearest pyproject.toml with a table for kinspect.
-        start: the folder to look from, upwards; None: the current one.
+    """Reads the settings of a run: a file, or the nearest pyproject.toml from a folder upwards.
 
     Raises:
         KinspectError: the file cannot be read or has faults, all of them, one per line.

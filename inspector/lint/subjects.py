@@ -31,10 +31,8 @@ class Alike(Struct, frozen=True):
     """Accesses or waits of one loop that no rule can tell apart, in the order of their lines.
 
     Args:
-        values: name -> what conditions read.
         rank: sorts the worst first: the narrowest access; missing waits, then over-strict ones,
             then those with the least slack.
-        places: where they stand.
     """
 
     values: Mapping[str, MetricValue]
@@ -161,10 +159,7 @@ class Subjects:
         return values | _access_values(access) | {"access.narrow_stores": narrow_stores}
 
     def _narrow_stores(self, access: Access) -> int:
-        """Stores of tiles like an access's, in the same loop, that nothing makes wider.
-
-        Were the access wider, its elements would have to change lanes before them.
-        """
+        """Stores of tiles like an access's, in the same loop, that nothing makes wider."""
         return sum(
             store.cls == "global_store"
             and (store.shape, store.loop) == (access.shape, access.loop)

@@ -46,12 +46,7 @@ def write(
 ) -> None:
     """Prints the findings, what became of suppressions and baseline, and one line in summary.
 
-    Args:
-        report: the result.
-        stream: where to.
-        details: with every rule's explanation, its references and the figures it rests on; known
-            and suppressed findings too.
-        color: forces colour on or off; None leaves it to the stream.
+    `details`: every rule's explanation, references and figures; known and suppressed findings too.
     """
     parts = _Parts(report, details)
     summary = Section((), words(view.summary(report), "strong"), is_subject=True)

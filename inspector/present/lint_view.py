@@ -38,9 +38,7 @@ class ShownPlace(Struct, frozen=True):
     """The line of a file that a finding points to.
 
     Args:
-        file: as the user or the compiler named it.
         line: from 1; None where only the file is known.
-        text: the text of the line, as far as it is known.
         complete: whether that is the whole line, not a part of it.
     """
 
@@ -63,9 +61,6 @@ class MergedFindings(Struct, frozen=True):
     Those at one line of the source may be of several kernels, others are of one.
 
     Args:
-        state: whether the findings count, are in the baseline, or are suppressed.
-        place: the place of all of them.
-        occurrences: at least one, in the order of the report.
         by: the comment or setting that suppresses them; None where none does.
     """
 
@@ -130,10 +125,7 @@ def _findings(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppressi
 
 
 def _rank(group: MergedFindings, place: Place) -> tuple[object, ...]:
-    """Sorts groups by the place of their rule in the order of findings.
-
-    Equals are sorted by certainty, then by rule and place.
-    """
+    """Sorts groups by the place of their rule in the order of findings."""
     first = group.first
     return (
         *place,
@@ -201,9 +193,7 @@ def other_occurrences(group: MergedFindings) -> str:
 def message_of(group: MergedFindings, of_several: bool = False) -> str:
     """The message of a group's first finding, and the other occurrences in brackets.
 
-    Args:
-        group: the findings.
-        of_several: whether the reader cannot see which specialisation of a kernel it is.
+    `of_several`: the reader cannot see which specialisation of a kernel it is.
     """
     kernel = group.kernel
     specialisation = (

@@ -78,9 +78,7 @@ def write(
 def document(sweep: Sweep, columns: Sequence[str] = ()) -> Document:
     """The tables of a sweep, then what its columns and marks mean, and how many points there are.
 
-    Args:
-        sweep: its tables are in the order in which they are told.
-        columns: figures that are shown; empty: those that differ.
+    Without `columns` the figures that differ are shown.
     """
     tables = (_table(one, sweep.tables, columns) for one in sweep.tables)
     notes = (*_notes(sweep, columns), summary(sweep))

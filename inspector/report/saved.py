@@ -63,13 +63,7 @@ def _content(artifact: Artifact, archive: Path) -> bytes:
 def opened(
     path: Path, cache: Path, kinds: frozenset[str] | None = None, fits: Fits | None = None
 ) -> SavedReport:
-    """Opens an archive; its artifacts are laid out by sha256 under `cache`, checked.
-
-    Args:
-        path: the archive.
-        cache: a folder.
-        kinds: the kinds of artifacts to unpack; None: all.
-        fits: as for `SavedReport`.
+    """Opens an archive; its artifacts of these kinds are laid out by sha256 under `cache`, checked.
 
     Raises:
         KinspectError: it is not such an archive, or is damaged.

@@ -17,9 +17,8 @@ from ...model import Function
 class Fold(Struct, frozen=True):
     """Lines that can be hidden.
 
-    Attributes:
+    Args:
         start: the line that stays visible; the next one is the first hidden.
-        last: the last hidden line.
         what: `debug` directives, `data`, `metadata`, kernel `descriptor`, `prologue` (the code
             before the first loop), or `region` (a body in braces or of a Python block).
     """
@@ -63,11 +62,7 @@ def all_folds(
 
 
 def _nested(folds_unordered: Iterable[Fold]) -> list[Fold]:
-    """Folds that nest properly, at most one for each line.
-
-    Of several folds at one line the longest stays. A fold that starts inside another but ends
-    after it extends the outer one.
-    """
+    """Folds that nest properly, at most one for each line."""
     ordered = sorted(folds_unordered, key=lambda fold: (fold.start, -fold.last))
     nested: list[Fold] = []
     for fold in ordered:
@@ -110,10 +105,7 @@ def _fold(start: int, last: int, kind: str) -> Iterator[Fold]:
 
 
 def _directives(lines: Sequence[str], index: int) -> tuple[str, int]:
-    """Returns the kind of the directives that start at a line, and their last line.
-
-    The kind is "" for a directive that is not folded.
-    """
+    """Returns the kind of the directives that start at a line, and their last line."""
     line = lines[index]
     block = _OPENS.get(line.split(None, 1)[0])
     if block is not None:

@@ -112,13 +112,10 @@ _TRITON_PREFIXES = ("tl.", "triton.", "gl.", "gluon.", "ttgl.", "libdevice.")
 
 
 def spans(kind: str, text: str, cls: str | None = None) -> list[Span]:
-    """The coloured pieces of a line, in order and disjoint.
+    """The coloured pieces of a line of a kind of text, in order and disjoint.
 
-    Args:
-        kind: of the text: source, ttgir, llir or amdgcn.
-        text: the line.
-        cls: of assembly, the instruction's class (None: guessed from its name); of Python, `STRING`
-            where the line begins inside a string.
+    Of assembly `cls` is the instruction's class (None: guessed from its name); of Python, `STRING`
+    where the line begins inside a string.
     """
     if kind == "amdgcn":
         return _assembly(text, cls)

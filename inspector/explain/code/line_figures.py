@@ -26,12 +26,9 @@ ByKind = Mapping[str, Mapping[int, float]]
 class LineColumn(Struct, frozen=True):
     """A column that can stand beside code.
 
-    Attributes:
-        name: in saved settings.
+    Args:
         title: at its head, at most five characters.
-        about: one line for the menu, with the unit.
         sentence: a format of a line's figure, `weight`, and of what stands in the column, `text`.
-        present: whether a kernel has such figures to show.
         is_cost: whether lines with most of it are hot unless the user chooses another column.
     """
 
@@ -46,9 +43,7 @@ class LineColumn(Struct, frozen=True):
 class LineFigures(Struct, frozen=True):
     """One column's figures.
 
-    Attributes:
-        column: which.
-        weights: the figures; the greater, the hotter.
+    Args:
         texts: what stands in the column where that is not the figure.
         in_hot_loops: the part of a sum that stems from hot loops, of one iteration of each.
     """
@@ -241,13 +236,8 @@ def line_figures(
 ) -> dict[str, LineFigures]:
     """The figures of all columns that a kernel has some for, by name.
 
-    Args:
-        report: the kernel.
-        links: between its texts.
-        shares: measured or emulated shares, %, by text.
-        predicted: line of the assembly, from 1 -> its share by the timing model, %, and the reason.
-        executed: line of the assembly, from 0 -> executions of a wave, as a text.
-        cycles: line of the assembly, from 1 -> cycles of the unit that bounds its loop.
+    Shares are measured or emulated, %. `predicted` and `cycles` (of the unit that bounds the loop)
+    are by line of the assembly from 1, `executed` (executions of a wave) from 0.
     """
     of_texts = _OfTexts(links)
     figures: dict[str, LineFigures] = {}
@@ -366,11 +356,7 @@ def _from_zero(texts: Mapping[int, str]) -> dict[int, str]:
 
 
 class _OfTexts:
-    """Carries figures of the assembly's lines over to the lines that they stem from.
-
-    Args:
-        links: between the texts.
-    """
+    """Carries figures of the assembly's lines over to the lines that they stem from."""
 
     def __init__(self, links: Links) -> None:
         self._links = links

@@ -30,9 +30,7 @@ class _Sentences(Struct, frozen=True):
 
     Args:
         types: type in a mnemonic -> its name.
-        type: finds the types in a mnemonic.
         comparisons: relation in a comparison's mnemonic -> its name.
-        comparison: matches the mnemonic of a comparison.
         patterns: (pattern of mnemonics, sentence), in order.
     """
 
@@ -57,11 +55,9 @@ def _sentences() -> _Sentences:
 
 
 def meaning(op: OpInfo, operands: str = "") -> str:
-    """Returns a sentence on what an instruction does; "" if none is known.
+    """A sentence on what an instruction does; "" if none is known.
 
-    Args:
-        op: the instruction's entry in the mnemonic table.
-        operands: the operands as text, which show, for example, whether a load goes to LDS.
+    The operands show, for example, whether a load goes to LDS.
     """
     name = op.name
     matrix = _MATRIX.match(name)

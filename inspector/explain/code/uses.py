@@ -91,10 +91,8 @@ _DUAL_ISSUE_SEPARATOR = "::"  # gfx11's dual issue: two operations in one instru
 class Uses(Struct, frozen=True):
     """The lines of a function that write or read a register, from 0, ascending.
 
-    Attributes:
+    Args:
         register: its name as the caller or the line spells it; "" where the line names none.
-        writes: lines that write any part of it.
-        reads: lines that read any part of it.
         of_value: the lines among them that concern the value it holds at the line asked about: the
             writes that may have produced it and the reads that may see it.
     """
@@ -131,11 +129,9 @@ def single_registers(name: str) -> list[str]:
 def uses(function: Function, line: int, register: str | None = None) -> Uses:
     """Where a register is written and read in a function.
 
-    Args:
-        function: the code.
-        line: the cursor's line, from 0; it decides which value `of_value` is about.
-        register: `v12`, `s[4:7]`, `vcc`; a use of any register of a range counts. None: the
-            register that the line writes or, if it writes none, the first that it reads.
+    The cursor's line, from 0, decides which value `of_value` is about. A use of any register of a
+    range counts. Without a register it is the one that the line writes or, if it writes none, the
+    first that it reads.
     """
     current = [inst for inst in function.instructions if inst.line - 1 == line]
     if register is None:

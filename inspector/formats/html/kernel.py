@@ -63,12 +63,7 @@ _MOST_STALLS = 40
 
 
 def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
-    """Returns the template's values for a kernel.
-
-    Args:
-        drawn: the kernel.
-        anchor: the id of its section.
-    """
+    """The template's values for a kernel; `anchor` is the id of its section."""
     kernel = drawn.kernel
     main = loop_view.main_loop(kernel)
     measured = stalls(kernel)

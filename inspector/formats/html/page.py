@@ -20,13 +20,7 @@ MOST_NAME = 84
 
 
 def write_report(report: Report, drawn_kernels: Sequence[PageKernel], stream: TextIO) -> None:
-    """Writes a static report.
-
-    Args:
-        report: what was analysed.
-        drawn_kernels: its kernels with levels and code, in the order wanted.
-        stream: where to.
-    """
+    """Writes a static report with its kernels in the order wanted."""
     _write(report.target, drawn_kernels, report.errors, report.notes, None, stream)
 
 

@@ -60,15 +60,7 @@ def _open(title: str, width: float = _WIDTH, height: float = _HEIGHT) -> str:
 
 
 class _Area(Struct, frozen=True):
-    """A plotting area with two linear axes.
-
-    Args:
-        width: of the whole drawing.
-        height: of the whole drawing.
-        left: of the area in it; the other margins are the same in all plots.
-        xs: the first and the last value of the x axis.
-        ys: the lowest and the highest value of the y axis.
-    """
+    """A plotting area with two linear axes."""
 
     width: float
     height: float
@@ -97,11 +89,8 @@ def steps(
 ) -> str:
     """Draws occupancy over the use of a resource.
 
-    Args:
-        title: the description for screen readers.
-        unit: of the resource.
-        levels: (waves/SIMD, the largest use that still reaches it), highest occupancy first.
-        current: the kernel's use and waves/SIMD; None if unknown.
+    Levels are (waves/SIMD, the largest use that still reaches it), highest occupancy first;
+    `current` is the kernel's use and waves/SIMD, None if unknown.
     """
     if not levels:
         return ""
@@ -175,14 +164,9 @@ def curve(
     stretches: Sequence[Stretch],
     most: int,
 ) -> str:
-    """Draws values along a code, with horizontal lines that they should stay below.
+    """Draws values of instructions along a code, up to `most`, stretches of it shaded.
 
-    Args:
-        title: the description for screen readers.
-        values: of each instruction, in order.
-        budgets: (label, value) of the lines.
-        stretches: parts of the code to shade.
-        most: the end of the scale.
+    Budgets, (label, value), are horizontal lines that the values should stay below.
     """
     top = max((most, *values, *(value for _, value in budgets)), default=0)
     if not values or top <= 0:
