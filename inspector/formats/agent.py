@@ -18,6 +18,7 @@ from ..base.streams import no_commands
 from ..compare.trials.planning import findings_to_try
 from ..explain import ids, loop_view, occupancy_view, time_view, view
 from ..explain.trials_view import tried_lines
+from ..lint.results import CheckedKernel
 from ..model import (
     Change,
     ErrorRecord,
@@ -84,6 +85,14 @@ class Budget:
         self.left -= size
         return True
 
+    def fitting(self, lines: Sequence[str], reserve: int) -> tuple[Sequence[str], int]:
+        """The first lines that fit and leave so many bytes, and how many others there are."""
+        self.left -= reserve
+        for number, line in enumerate(lines):
+            if not self.takes([line]):
+                return lines[:number], len(lines) - number
+        return lines, 0
+
 
 def write(
     report: Report, stream: TextIO, calls: AgentCalls = SHELL, *, whole: bool = False
@@ -97,7 +106,11 @@ def write(
     to_try = findings_to_try(report.kernels)
     lines: list[str] = []
     if len(kernels) > 1:
-        lines += [*_summary(kernels, short), ""]
+        graded = [[finding.severity for finding in kernel.findings] for kernel in kernels]
+        told = view.severities(severity for each in graded for severity in each)
+        lines.append(f"summary {view.plural(len(kernels), 'kernel')}: {told}")
+        subjects = (subject_of(kernel, short) for kernel in kernels)
+        lines += [*summary_lines(zip(subjects, graded, strict=True)), ""]
     for kernel in kernels:
         lines += [*_kernel(kernel, short, to_try, calls, whole=whole), ""]
     write_lines([*lines, *remarks(report.errors, report.notes)], stream)
@@ -117,7 +130,7 @@ def remarks(errors: Iterable[ErrorRecord], notes: Iterable[str]) -> Iterator[str
     yield from (f"note {note}" for note in notes)
 
 
-def shortened_ids(kernels: Sequence[KernelReport]) -> dict[str, str]:
+def shortened_ids(kernels: Sequence[KernelReport | CheckedKernel]) -> dict[str, str]:
     """Keys of the kernels and fingerprints of their findings -> what the report calls them."""
     keys = [ids.kernel_key(kernel.id) for kernel in kernels]
     return ids.shortened([*keys, *(f.fingerprint for k in kernels for f in k.findings)])
@@ -238,26 +251,16 @@ def _quoted(value: Scalar) -> str:
     return json.dumps(value) if isinstance(value, str) and " " in value else str(value)
 
 
-def _summary(kernels: Sequence[KernelReport], short: Mapping[str, str]) -> Iterator[str]:
-    """The run in a line, and a line for each of the worst kernels."""
-    everything = [finding.severity for kernel in kernels for finding in kernel.findings]
-    yield f"summary {view.plural(len(kernels), 'kernel')}: {severities(everything)}"
-    for kernel in kernels[:MOST_SUMMARISED]:
-        subject = subject_of(kernel, short)
-        counts = severities([finding.severity for finding in kernel.findings])
-        yield f"  {subject.id} {subject.label} {subject.arch or 'unknown target'}: {counts}"
-    if len(kernels) > MOST_SUMMARISED:
-        yield f"  and {len(kernels) - MOST_SUMMARISED} more"
-
-
-def severities(graded: Sequence[str]) -> str:
-    """`1 error, 2 warnings`, or `no findings`."""
-    counts = [
-        view.plural(graded.count(severity), "note" if severity == "info" else severity)
-        for severity in view.SEVERITIES
-        if severity in graded
+def summary_lines(rows: Iterable[tuple[AgentSubject, Iterable[str]]]) -> Iterator[str]:
+    """A line for each of the worst kernels, with the severities of its findings."""
+    lines = [
+        f"  {subject.id} {subject.label} {subject.arch or 'unknown target'}:"
+        f" {view.severities(graded)}"
+        for subject, graded in rows
     ]
-    return ", ".join(counts) or "no findings"
+    yield from lines[:MOST_SUMMARISED]
+    if len(lines) > MOST_SUMMARISED:
+        yield f"  and {len(lines) - MOST_SUMMARISED} more"
 
 
 def _kernel(

@@ -9,7 +9,6 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -48,40 +47,6 @@ class AgentSubject(Struct, frozen=True):
 Argument = str | bool | Sequence[str]
 SIGNATURE = "signature"
 """The argument with the types of a kernel that its file does not launch."""
-
-
-class AgentCalls(Protocol):
-    """How the next steps are named; None where there is no such step."""
-
-    def show(self, identity: str) -> str:
-        """Opens an id."""
-
-    def rest_of(self, identity: str) -> str:
-        """Prints what was left out of a loop."""
-
-    def analyze(self, subject: AgentSubject) -> str:
-        """Analyses one kernel again."""
-
-    def report(self, subject: AgentSubject) -> str:
-        """Prints the agent format's report of one kernel."""
-
-    def code(self, subject: AgentSubject) -> str:
-        """Prints a kernel's assembly."""
-
-    def code_of_part(self, identity: str, kernel_id: str, first: int, last: int) -> str:
-        """Prints the assembly of a part of a kernel, with the numbers of its lines."""
-
-    def registers(self, subject: AgentSubject) -> str | None:
-        """Prints who holds registers."""
-
-    def try_cures(self, subject: AgentSubject, rule: str | None = None) -> str:
-        """Compiles the cures of a rule's findings, or of all."""
-
-    def trials_in_full(self, subject: AgentSubject) -> str | None:
-        """Prints everything that was tried on a kernel."""
-
-    def comparison_in_full(self) -> str | None:
-        """What prints all of a comparison, added to the command that made it."""
 
 
 class ShellLaunch(Struct, frozen=True):
@@ -200,6 +165,9 @@ class ToolCalls:
         return {"target": subject.path, "kernel": label, **arch, **self._launch}
 
 
+AgentCalls = ShellCalls | ToolCalls
+"""How the next steps are named: opening an id, printing the rest of a loop, and so on; None where
+there is no such step."""
 SHELL: AgentCalls = ShellCalls()
 TOOLS: AgentCalls = ToolCalls()
 

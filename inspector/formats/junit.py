@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 from msgspec import Struct
 
 from ..base.printable import one_line, printable_columns
+from ..explain.view import SEVERITY_TEXTS, severities
 from ..lint.ranking import SEVERITIES
 from ..lint.results import CheckedKernel, LintReport
 from ..model import ErrorRecord, Finding
@@ -107,7 +108,7 @@ def _kernel_case(report: LintReport, kernel: CheckedKernel, name: str) -> _Case:
         outcome="failure",
         type=min((finding.severity for finding in failing), key=SEVERITIES.index),
         # Findings come errors first.
-        message=f"{view.tally_of(failing)}: {failing[0].message}",
+        message=f"{severities(finding.severity for finding in failing)}: {failing[0].message}",
         text=[line for finding in failing for line in _finding_lines(report, kernel, finding)],
     )
 
@@ -141,7 +142,7 @@ def _finding_lines(report: LintReport, kernel: CheckedKernel, finding: Finding) 
     place = view.place_of(kernel, finding)
     numbers = (place.line, finding.column_in(place.file, place.line))
     position = ":".join((place.file, *(str(number) for number in numbers if number)))
-    severity = view.SEVERITY_TEXTS[finding.severity]
+    severity = SEVERITY_TEXTS[finding.severity]
     lines = [
         f"{severity} {view.title_of(report, finding.rule)} {position}",
         f"  {finding.message}",

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from ..base.printable import printable_columns
 from ..base.streams import dump_json
+from ..explain.view import SEVERITY_TEXTS
 from ..lint.results import LintReport, Suppression
 from ..lint.rule import Rule
 from ..model import ErrorRecord
@@ -37,7 +38,6 @@ MOST_TAGS = 20
 """GitHub's limit on the tags of a rule."""
 MOST_LISTED = 100
 """Most specialisations that a result lists."""
-_LEVELS = view.SEVERITY_TEXTS
 _PRECISION = MappingProxyType({"certain": "very-high", "likely": "high", "possible": "medium"})
 _PROBLEM = MappingProxyType({"error": "error", "warning": "warning", "info": "recommendation"})
 _STATES: tuple[view.State, ...] = ("new", "known", "suppressed")
@@ -143,7 +143,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
                 "\n\n".join(section for section in markdown_sections if section) or text.name
             ),
         },
-        "defaultConfiguration": {"level": _LEVELS[text.severity]},
+        "defaultConfiguration": {"level": SEVERITY_TEXTS[text.severity]},
         "properties": {
             "tags": list(dict.fromkeys(("performance", *text.tags, text.status)))[:MOST_TAGS],
             "precision": _PRECISION[text.confidence],
@@ -178,7 +178,7 @@ def _result(
     }
     result: dict[str, Any] = {
         "ruleId": finding.rule,
-        "level": _LEVELS[finding.severity],
+        "level": SEVERITY_TEXTS[finding.severity],
         "message": {"text": printable_columns(message)},
         "locations": [
             {

@@ -8,14 +8,13 @@ one rule at one place whose messages differ only in numbers and widths are one g
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from ..base.printable import one_line
-from ..explain.view import plural
+from ..explain.view import plural, severities
 from ..lint.ranking import SEVERITIES, Place, Severity, place_in_order
 from ..lint.results import CheckedKernel, LintReport, Suppression
 from ..lint.rule import RuleText
@@ -23,10 +22,6 @@ from ..model import Finding
 
 State = Literal["new", "known", "suppressed"]
 
-SEVERITY_TEXTS: Mapping[str, str] = MappingProxyType(
-    {"error": "error", "warning": "warning", "info": "note"}
-)
-"""Severity -> what people and CI systems call it."""
 _CONFIDENCE = ("certain", "likely", "possible")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _WIDTH = re.compile(r"\b((?:global|buffer|flat|scratch|ds)_[a-z]+)_\w+")
@@ -107,6 +102,24 @@ def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Merge
     return sorted(
         merged, key=lambda group: _rank(group, order[group.first.rule, group.first.severity])
     )
+
+
+def by_kernel(merged: Iterable[MergedFindings]) -> list[list[MergedFindings]]:
+    """The findings of each kernel, or of its specialisations; the worst kernel first."""
+    kernels: dict[tuple[str, str], list[MergedFindings]] = {}
+    for group in merged:
+        kernels.setdefault(key_of(group.kernel), []).append(group)
+    # Python's sort is stable: kernels that are equally bad stay in the order of the worst.
+    return sorted(kernels.values(), key=_badness, reverse=True)
+
+
+def key_of(kernel: CheckedKernel) -> tuple[str, str]:
+    """What the specialisations of a kernel have in common."""
+    return kernel.name, kernel.source.file if kernel.source is not None else kernel.file
+
+
+def _badness(merged: Sequence[MergedFindings]) -> tuple[int, ...]:
+    return tuple(sum(group.first.severity == s for group in merged) for s in SEVERITIES)
 
 
 def _words_of(finding: Finding) -> str:
@@ -215,20 +228,10 @@ def title_of(report: LintReport, rule: str) -> str:
     return one_line(f"{rule} {text.name}" if text is not None else rule)
 
 
-def tally(counts: Mapping[Severity, int]) -> str:
-    """`3 errors, 1 note`; `no findings` if there is nothing."""
-    parts = [plural(counts[s], SEVERITY_TEXTS[s]) for s in SEVERITIES if counts.get(s)]
-    return ", ".join(parts) or "no findings"
-
-
-def tally_of(findings: Iterable[Finding]) -> str:
-    severities = [f.severity for f in findings]
-    return tally({s: severities.count(s) for s in SEVERITIES})
-
-
 def summary(report: LintReport) -> str:
     """The run in one line."""
-    line = f"{tally(report.tally())} in {plural(len(report.kernels), 'kernel')}"
+    graded = severities(f.severity for kernel in report.kernels for f in kernel.findings)
+    line = f"{graded} in {plural(len(report.kernels), 'kernel')}"
     known_count = sum(len(k.known) for k in report.kernels)
     suppressed = sum(len(k.suppressed) for k in report.kernels)
     extras = [f"{known_count} known"] if known_count else []
