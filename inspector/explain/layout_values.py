@@ -14,6 +14,7 @@ from ..ttgir.lowered import element_bits
 from .layout_view import alias_of, described, extent
 from .lds_picture import LdsPicture, lds_picture
 from .register_picture import RegisterPicture, register_picture
+from .view import place
 
 _MOST_NAMED = 8
 _LINE = re.compile(r"(?:(?P<file>[^:]+):)?(?P<line>\d+)\Z")
@@ -44,8 +45,7 @@ class LaidOutValue(Struct, frozen=True):
     @property
     def place(self) -> str:
         """`gemm.py:14`; empty where it is unknown."""
-        source = self.source
-        return f"{source.file.rpartition('/')[2]}:{source.line}" if source is not None else ""
+        return place(self.source)
 
 
 class LayoutDrawing(Struct, frozen=True):
@@ -77,20 +77,14 @@ def values_of(module: TtgirModule) -> tuple[LaidOutValue, ...]:
     )
 
 
-def alike(values: Iterable[LaidOutValue]) -> list[list[LaidOutValue]]:
-    """Values grouped by type: the shape, the element and the layout."""
+def alike(values: Iterable[LaidOutValue], *, in_pictures: bool = False) -> list[list[LaidOutValue]]:
+    """Values grouped by shape, element and layout.
+
+    In pictures of registers an element's type makes no difference.
+    """
     groups: dict[tuple[tuple[int, ...], str, str], list[LaidOutValue]] = {}
     for value in values:
-        key = value.type.shape, value.type.element, value.layout.text
-        groups.setdefault(key, []).append(value)
-    return list(groups.values())
-
-
-def drawn_alike(values: Iterable[LaidOutValue]) -> list[list[LaidOutValue]]:
-    """Values grouped by picture: in registers an element's type makes no difference."""
-    groups: dict[tuple[tuple[int, ...], str, str], list[LaidOutValue]] = {}
-    for value in values:
-        element = "" if value.type.kind == "tensor" else value.type.element
+        element = "" if in_pictures and value.type.kind == "tensor" else value.type.element
         groups.setdefault((value.type.shape, element, value.layout.text), []).append(value)
     return list(groups.values())
 

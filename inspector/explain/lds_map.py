@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..model import KernelReport, LdsBuffer, SourceLoc, int_of
-from .view import kib, plural
+from ..model import KernelReport, LdsBuffer, int_of
+from .view import kib, place, plural
 
 _SHOWN = 12
 _KINDS = {
@@ -120,14 +120,10 @@ def _alive(buffer: LdsBuffer) -> str:
     if buffer.last_line is not None and buffer.last_line != buffer.line:
         of_ttgir = f"lines {buffer.line}..{buffer.last_line} of the TTGIR"
     if buffer.source is not None and buffer.last_source is not None:
-        first, last = _line(buffer.source), _line(buffer.last_source)
+        first, last = place(buffer.source), place(buffer.last_source)
         if buffer.source.file == buffer.last_source.file:
             last = str(buffer.last_source.line)
             same_line = buffer.source.line == buffer.last_source.line
             return f"{first} ({of_ttgir})" if same_line else f"{first}..{last}"
         return f"{first}..{last}"
     return of_ttgir
-
-
-def _line(loc: SourceLoc) -> str:
-    return f"{loc.file.rpartition('/')[2]}:{loc.line}"

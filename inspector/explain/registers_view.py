@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -16,12 +16,11 @@ from ..model import (
     Metric,
     ParkedValue,
     RegisterPressure,
-    SourceLoc,
     SpilledValue,
     UntouchedValues,
     int_of,
 )
-from .view import file_name, plural, show
+from .view import place, plural, show
 
 MOST_ROWS = 12
 """Values that have a row of their own."""
@@ -92,36 +91,20 @@ def _size(value: LiveValue) -> int:
 
 def _row(value: LiveValue) -> HeldRow:
     what = " ".join(part for part in (KINDS[value.kind], value.type) if part)
-    return HeldRow(
-        name=value.name or UNNAMED,
-        what=what,
-        place=place_in_file(value.source),
-        vgprs=value.vgprs,
-        agprs=value.agprs,
-        scratch=value.scratch,
-    )
+    counts = value.vgprs, value.agprs, value.scratch
+    return HeldRow(value.name or UNNAMED, what, place(value.source), *counts)
 
 
 def _together(name: str, values: Sequence[LiveValue]) -> HeldRow:
     """Returns one row for several values: their sums, and the largest of them by name."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for value in values:
-        label = value.name or (place_in_file(value.source) if value.source else "unnamed")
-        counts[label] = counts.get(label, 0) + _size(value)
+        counts[value.name or place(value.source) or "unnamed"] += _size(value)
     listed = sorted(counts.items(), key=lambda item: -item[1])
     what = ", ".join(f"{label} {count}" for label, count in listed[:6])
-    return HeldRow(
-        name=name,
-        what=f"{'of ' if name == _ADDRESSES else ''}{what}{', …' if len(listed) > 6 else ''}",
-        place="",
-        vgprs=sum(value.vgprs for value in values),
-        agprs=sum(value.agprs for value in values),
-        scratch=sum(value.scratch for value in values),
-    )
-
-
-def place_in_file(source: SourceLoc | None) -> str:
-    return f"{file_name(source.file)}:{source.line}" if source is not None else ""
+    what = f"{'of ' if name == _ADDRESSES else ''}{what}{', …' if len(listed) > 6 else ''}"
+    files = ("vgprs", "agprs", "scratch")
+    return HeldRow(name, what, "", *(sum(getattr(v, file) for v in values) for file in files))
 
 
 def hot_traffic(value: SpilledValue, loop: str | None = None) -> str:
@@ -152,9 +135,9 @@ def _traffic_counts(reloads: int, stores: int) -> str:
     return ", ".join(plural(count, word) for count, word in counts if count)
 
 
-def spilled_name(value: SpilledValue) -> str:
+def spilled_name(value: SpilledValue | LiveValue) -> str:
     """Its name or the line that makes it; an address is called one."""
-    name = value.name or place_in_file(value.source) or "unnamed"
+    name = value.name or place(value.source) or "unnamed"
     return f"{name} (address)" if value.kind == "address" else name
 
 
@@ -197,7 +180,7 @@ def _most_spills_at(kernel: KernelReport, loop: str) -> str:
     """` (fa.py:64)`: the line of the source that most of a loop's spills stem from."""
     lines = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
     places = Counter(
-        place_in_file(op.source.in_user_code)
+        place(op.source.in_user_code)
         for op in kernel.memory_ops
         if op.loop == loop and op.line in lines and op.source is not None
     )
@@ -214,7 +197,7 @@ def spilled_text(value: SpilledValue) -> str:
 
 def parked_text(value: ParkedValue) -> str:
     """`acc, result of a dot, attention.py:129`: what a spill slot holds."""
-    parts = (value.name or "an unnamed value", KINDS[value.kind], place_in_file(value.source))
+    parts = (value.name or "an unnamed value", KINDS[value.kind], place(value.source))
     return ", ".join(filter(None, parts))
 
 
@@ -243,28 +226,27 @@ def held_text(peak: LivePeak) -> str:
     named = [item for item in listed if item[0] not in (UNNAMED, _OTHERS)]
     if all(name == _ADDRESSES for name, _ in named):
         return ""
-    head = sorted(named, key=lambda item: -item[1])[:_MOST_NAMED]
-    left = sum(count for _, count in listed) - sum(count for _, count in head)
-    parts = [f"{name} {count}" for name, count in head]
-    return ", ".join([*parts, f"others {left}"] if left else parts)
+    return _named_first(named, sum(count for _, count in listed))
+
+
+def _named_first(counts: Iterable[tuple[str, int]], total: int) -> str:
+    """`acc 96, k 55, others 14`: the largest of some counts, and what is left of the total."""
+    head = sorted(counts, key=lambda item: -item[1])[:_MOST_NAMED]
+    left = total - sum(count for _, count in head)
+    return ", ".join(f"{name} {count}" for name, count in (*head, ("others", left)) if count)
 
 
 def untouched_text(passing: UntouchedValues) -> str:
     """`22 VGPRs live through L0, which does not touch them: weight 16, bias 4, others 2`."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for value in passing.values:
-        label = value.name or place_in_file(value.source) or "unnamed"
-        name = f"{label} (address)" if value.kind == "address" else label
-        counts[name] = counts.get(name, 0) + value.vgprs + value.agprs
-    listed = sorted(counts.items(), key=lambda item: -item[1])
-    parts = [f"{name} {count}" for name, count in listed[:_MOST_NAMED]]
-    left = sum(count for _, count in listed[_MOST_NAMED:])
+        counts[spilled_name(value)] += value.vgprs + value.agprs
     files = [
         plural(count, name)
         for count, name in ((passing.vgprs, "VGPR"), (passing.agprs, "AGPR"))
         if count
     ]
-    held = ", ".join([*parts, f"others {left}"] if left else parts)
+    held = _named_first(counts.items(), counts.total())
     is_one = passing.vgprs + passing.agprs == 1
     verb, them = ("lives", "it") if is_one else ("live", "them")
     return (
@@ -283,9 +265,9 @@ def dead_writes_text(lines: Sequence[int]) -> str:
 
 def place_text(peak: LivePeak) -> str:
     """`at ISA 1042 (ds_read2_b64, attention.py:64), in loop L0`."""
-    place = place_in_file(peak.source.in_user_code) if peak.source is not None else ""
+    where = place(peak.source.in_user_code) if peak.source is not None else ""
     inside = f", in loop {peak.loop}" if peak.loop is not None else ""
-    named = ", ".join(part for part in (peak.instruction, place) if part)
+    named = ", ".join(part for part in (peak.instruction, where) if part)
     return f"at ISA {peak.line} ({named}){inside}"
 
 
