@@ -98,7 +98,7 @@ class Reader:
     def pack(self) -> Draft | None:
         """Returns the pack in the text, or None if it is not a pack at all; see `faults`."""
         try:
-            root = document.compose(self._text)
+            root = document.compose(self._text, trusted=self._trusted)
         except document.DocumentError as error:
             looks_like_pack = _KEY_OF_PACK.search(self._text) is not None
             self.fault(error.index, error.message if looks_like_pack else error.unquoted)
