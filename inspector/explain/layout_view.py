@@ -80,7 +80,6 @@ def panels(
 def _register_panels(
     picture: RegisterPicture, most_rows: int, most_tiles: tuple[int, int]
 ) -> Iterator[Panel]:
-    """A wave's tile, the workgroup's tiles, and the planes."""
     yield Panel((holders_text(picture),))
     labels = cell_labels(cell for row in picture.cells for cell in row)
     lanes = max(1, picture.lanes // _SWATCHES)
@@ -107,7 +106,6 @@ def _register_panels(
 def _grid(
     cells: Sequence[Sequence[LaneCell]], square: Callable[[LaneCell], Square], count: int
 ) -> Grid:
-    """Cells as squares, with coordinates of their elements."""
     has_rows = len(cells[0][0].first) > 1
     return Grid(
         tuple(str(row[0].first[-2]) if has_rows else "0" for row in cells),
@@ -118,7 +116,6 @@ def _grid(
 
 
 def _lds_panel(picture: LdsPicture, most_rows: int) -> Panel:
-    """The rows of a buffer with the bank of each cell."""
     drawn = picture.patterns[:most_rows]
 
     def square(row: LdsRow, column: int) -> Square:
@@ -288,7 +285,6 @@ def tiles_title(picture: RegisterPicture, grid: TileGrid) -> str:
 
 
 def _is_run(numbers: Sequence[int]) -> bool:
-    """Returns whether numbers are 0, 1, 2 and so on."""
     return tuple(numbers) == tuple(range(len(numbers)))
 
 

@@ -110,7 +110,6 @@ def _title(buffer: LdsBuffer) -> str:
 
 
 def _name(buffer: LdsBuffer) -> str:
-    """The variable that it holds; a value without a name as the TTGIR writes it: `%8`."""
     return f"%{buffer.name}" if buffer.name.isdecimal() else buffer.name
 
 

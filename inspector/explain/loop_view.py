@@ -35,14 +35,8 @@ _UNITS = {
 }
 """Unit of a `bound.UNIT` metric -> its name in words."""
 _CLASS_ORDER = (
-    "scratch_load",
-    "scratch_store",
-    "global_load",
-    "lds_direct",
-    "global_store",
-    "atomic",
-    "lds_read",
-    "lds_write",
+    *("scratch_load", "scratch_store", "global_load", "lds_direct", "global_store", "atomic"),
+    *("lds_read", "lds_write"),
 )
 """Instruction classes in the order of the memory table; any other class comes last."""
 
@@ -206,7 +200,6 @@ def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:
 
 
 def _places(ops: Sequence[MemoryOp]) -> str:
-    """The source lines of accesses, at most `_MOST_LINES` of each file."""
     by_file: dict[str, set[int]] = {}
     for op in ops:
         if op.source is not None:

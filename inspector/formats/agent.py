@@ -295,7 +295,6 @@ def _kernel(
 
 
 def _head(kernel: KernelReport, subject: AgentSubject, *, whole: bool) -> Iterator[str]:
-    """Name and place, options, time, registers, and what was assumed or not read."""
     yield subject.heading
     configuration = " ".join(view.configuration(kernel).split())
     if len(configuration) > _MOST_OPTIONS:

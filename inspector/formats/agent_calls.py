@@ -104,7 +104,6 @@ class ShellCalls:
         return "--format json"
 
     def _command(self, name: str, subject: AgentSubject, *more: str) -> str:
-        """A command line about one kernel alone."""
         launch = self._launch
         label = subject.label.partition("[")[0] if launch.has_signature else subject.label
         path = f"./{subject.path}" if subject.path.startswith("-") else subject.path
@@ -155,7 +154,6 @@ class ToolCalls:
         return None
 
     def _selection(self, subject: AgentSubject) -> dict[str, Argument]:
-        """The arguments that select one kernel."""
         arch: dict[str, Argument] = {}
         if subject.arch is not None and subject.is_compiled:
             arch = {"arch": subject.arch}
@@ -178,7 +176,6 @@ def _call(tool: str, arguments: Mapping[str, Argument]) -> str:
 
 
 def _literal(value: Argument) -> str:
-    """As Python writes it."""
     if isinstance(value, bool):
         return str(value)
     return json.dumps(value, ensure_ascii=False)

@@ -83,7 +83,6 @@ def write_json(
 
 
 def _kernel(kernel: KernelCheck) -> dict[str, Any]:
-    """Returns a kernel as JSON values."""
     return {
         "name": kernel.name,
         "file": kernel.path,

@@ -136,12 +136,10 @@ def _style(findings: Sequence[Finding]) -> str:
 
 
 def _ordered(findings: Sequence[Finding]) -> list[Finding]:
-    """The gravest first."""
     return sorted(findings, key=lambda finding: [*SIGNS].index(finding.severity))
 
 
 def _findings(paper: Paper, lines: Sequence[MarkedLine]) -> None:
-    """Prints what the findings on the lines say, and on how many of these."""
     counts: dict[str, int] = {}
     by_fingerprint: dict[str, Finding] = {}
     for line in lines:

@@ -99,7 +99,6 @@ def shell_lines(changes: Sequence[SettingChange], *, back: bool) -> Iterator[str
 
 
 def _is_silent(fact: MachineFact) -> bool:
-    """A variable that is not set and need not be."""
     offered = fact.expected != "" and fact.verdict in (Verdict.CHOICE, Verdict.ABSENT)
     fine = fact.verdict is Verdict.GOOD and fact.expected in ("", "unset")
     return fact.group == GROUP and fact.value is None and (offered or fine)

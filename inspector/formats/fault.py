@@ -84,7 +84,6 @@ def _head(stop: Stop) -> str:
 
 
 def _stop(stop: Stop) -> Iterator[str]:
-    """Yields the lines of a stop: where it is, its culprit or suspects, and the code around it."""
     yield _head(stop)
     for reason in stop.reasons:
         if reason in _MEANINGS:
@@ -164,7 +163,6 @@ def _position(loc: SourceLoc | None) -> str:
 
 
 def _value(report: FaultReport) -> dict[str, Any]:
-    """Returns the report as JSON values."""
     return {
         "schema": SCHEMA,
         "kind": "fault",
@@ -188,7 +186,6 @@ def _value(report: FaultReport) -> dict[str, Any]:
 
 
 def _stop_value(stop: Stop) -> dict[str, Any]:
-    """Returns a stop as JSON values."""
     return {
         "pc": hex(stop.pc),
         "reasons": stop.reasons,

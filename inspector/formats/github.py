@@ -51,7 +51,6 @@ def write(
 
 
 def _annotations(report: LintReport, root: Path) -> Iterator[tuple[str, dict[str, str], str]]:
-    """Yields (command, properties, message) for errors, findings and unused suppressions."""
     for error in report.errors:
         problem = ": ".join(part for part in (error.kernel, error.stage, error.message) if part)
         properties = _file(error.file, None, root) if error.file else {}

@@ -71,7 +71,6 @@ def write(report: LintReport, stream: TextIO, *, date: datetime | None = None) -
 
 
 def _suites(report: LintReport) -> Iterator[_Suite]:
-    """Yields a suite for each file, in the order of the report."""
     by_file: dict[str, list[CheckedKernel | ErrorRecord]] = {}
     for kernel in report.kernels:
         by_file.setdefault(_file_name(kernel.file), []).append(kernel)
@@ -82,7 +81,6 @@ def _suites(report: LintReport) -> Iterator[_Suite]:
 
 
 def _suite(report: LintReport, file: str, results: Iterable[CheckedKernel | ErrorRecord]) -> _Suite:
-    """Returns the suite of a file."""
     cases: list[_Case] = []
     output: list[str] = []
     name_counts: Counter[str] = Counter()  # CI systems tell cases by their names
@@ -114,7 +112,6 @@ def _kernel_case(report: LintReport, kernel: CheckedKernel, name: str) -> _Case:
 
 
 def _error_case(error: ErrorRecord) -> _Case:
-    """Returns the case of a kernel or file that could not be linted."""
     return _Case(
         name=error.kernel or _WHOLE_FILE,
         outcome="error",
@@ -151,14 +148,12 @@ def _finding_lines(report: LintReport, kernel: CheckedKernel, finding: Finding) 
 
 
 def _file_name(file: str) -> str:
-    """Returns a file's name in one line; `(no file)` where it is unknown."""
     return one_line(file) or _UNKNOWN_FILE
 
 
 def _suite_lines(
     suite: _Suite, suite_id: int, timestamp: str, properties: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yields the element of a suite."""
     attributes = {
         "name": suite.file,
         "package": suite.file.rpartition("/")[0],
@@ -184,7 +179,6 @@ def _suite_lines(
 
 
 def _case_lines(case: _Case, file: str) -> Iterator[str]:
-    """Yields the element of a case."""
     attributes = _attributes({"name": case.name, "classname": file, "time": "0"})
     if not case.outcome:
         yield f"    <testcase{attributes}/>"

@@ -19,7 +19,6 @@ def write(drawn: Sequence[LayoutDrawing], title: str, stream: TextIO) -> None:
 
 
 def _entry(item: LayoutDrawing) -> dict[str, Any]:
-    """Returns the JSON fields of a value and of the picture of its layout."""
     value, picture = item.value, item.picture
     entry: dict[str, Any] = {
         "value": value.name,
@@ -65,7 +64,6 @@ def _holder(holder: Holder) -> dict[str, int]:
 
 
 def _lds(picture: LdsPicture) -> dict[str, Any]:
-    """Returns the JSON fields of a picture of LDS."""
     return {
         "copies": picture.copies,
         "bytes": picture.span,

@@ -117,7 +117,6 @@ def _print_omitted(paper: Paper, more: str) -> None:
 
 
 def _print_registers(paper: Paper, grid: Grid) -> None:
-    """Prints cells by rows, coordinates at the top and on the left."""
     margin = len(grid.rows[-1])
     available = min(paper.width, WIDTH) - margin - 4
     lanes = [[square.number for square in row] for row in grid.squares]

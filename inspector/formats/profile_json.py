@@ -56,7 +56,6 @@ def to_dict(profile: Profile) -> dict[str, Any]:
 
 
 def _sample(sample: Samples, run: Recording) -> dict[str, Any]:
-    """Returns the samples of a place as JSON values."""
     place = sample.place
     return {
         "kernel": run.shapes[place.shape].name if place.shape is not None else None,
@@ -69,7 +68,6 @@ def _sample(sample: Samples, run: Recording) -> dict[str, Any]:
 
 
 def _kernel(kernel: KernelProfile, profile: Profile) -> dict[str, Any]:
-    """Returns a measured kernel as JSON values."""
     report = profile_view.report_of(kernel, profile)
     emulated = [plain(both) for both in compared(kernel, report)]
     beside = predicted(kernel, report)
@@ -92,7 +90,6 @@ def _kernel(kernel: KernelProfile, profile: Profile) -> dict[str, Any]:
 
 
 def _predicted(beside: Predicted) -> dict[str, Any]:
-    """Returns the model's figures beside the measured ones as JSON values."""
     fields: dict[str, Any] = plain(beside)
     for figure, of_struct in zip(fields["figures"], beside.figures, strict=True):
         figure["ratio"] = of_struct.ratio

@@ -60,7 +60,6 @@ def to_dict(report: LintReport, root: Path, limit: int = MOST_RESULTS) -> dict[s
 
 
 def _run(report: LintReport, files: _SarifFiles, limit: int) -> dict[str, Any]:
-    """Returns the log's only run, with at most `limit` results."""
     groups = view.groups(report, _STATES)
     rules = {rule: index for index, rule in enumerate(report.rules)}
     prints = _Fingerprints(files)
@@ -121,7 +120,6 @@ def _category(report: LintReport) -> str:
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    """Returns the descriptor of a rule."""
     text = rule.text
     links = [f"- {markdown.link(reference.title, reference.url)}" for reference in text.references]
     fix = view.general_fix(text)
@@ -205,7 +203,6 @@ def _result(
 
 
 def _properties(group: MergedFindings) -> dict[str, Any]:
-    """Returns the properties of a result: its specialisations, figures and remedy."""
     finding = group.first
     return {
         "confidence": finding.confidence,

@@ -50,7 +50,6 @@ def to_dict(sweep: Sweep) -> dict[str, Any]:
 
 
 def _table(table: SweepTable) -> dict[str, Any]:
-    """Returns a table as JSON values."""
     return {
         **fields_of(table, "file", "kernel", "case", "arch", "types", "attributes", "names"),
         "objectives": [
@@ -62,7 +61,6 @@ def _table(table: SweepTable) -> dict[str, Any]:
 
 
 def _row(line: TableLine) -> dict[str, Any]:
-    """Returns a point as JSON values."""
     row = line.row
     return {
         "number": line.number,

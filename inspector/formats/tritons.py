@@ -102,7 +102,6 @@ def _pair(kernel: KernelComparison, builds: Sequence[Build]) -> str:
 
 
 def _kernel(kernel: KernelComparison, builds: Sequence[Build]) -> Iterator[Section]:
-    """A kernel: its title, errors and comparison."""
     names = [
         b.label if b.triton_version in b.label else f"{b.label} (Triton {b.triton_version})"
         for b in (builds[kernel.left], builds[kernel.right])
@@ -124,7 +123,6 @@ def _kernel(kernel: KernelComparison, builds: Sequence[Build]) -> Iterator[Secti
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
-    """Yields the sentences of a comparison: the first stage that differs, passes, stages."""
     if comparison.same:
         yield "no difference: every stage says the same"
     elif comparison.stage is None:
@@ -185,7 +183,6 @@ def _name(figure: FigurePair) -> str:
 
 
 def _steps(steps: Sequence[PassStep]) -> Iterator[PassStep]:
-    """Yields the steps at which the numbers change."""
     last_counts = (0, 0)
     for step in steps:
         if (step.left, step.right) != last_counts:
@@ -230,7 +227,6 @@ def fields(report: BuildsReport) -> dict[str, Any]:
 
 
 def _kernel_json(kernel: KernelComparison) -> dict[str, Any]:
-    """Returns a kernel as JSON values."""
     source = kernel.source
     return {
         **fields_of(kernel, "kernel", "arch", "file"),
@@ -245,7 +241,6 @@ def _kernel_json(kernel: KernelComparison) -> dict[str, Any]:
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """Returns a comparison as JSON values."""
     return {
         "same": comparison.same,
         "first_stage": comparison.stage,

@@ -229,7 +229,6 @@ class _Judge:
         return matches
 
     def _matches(self, rule: Rule) -> Iterator[Match]:
-        """Yields where the rule is broken."""
         scope, hot_only = rule.text.scope, self._is_hot_only(rule)
         if scope == "kernel":
             values = Values(self._of_kernel, {})
@@ -439,7 +438,6 @@ class _Judge:
         return self._of_loops[ordinal]
 
     def _finding(self, matches: Sequence[Match]) -> Finding:
-        """Makes a finding of matches of a rule in several loops, or of one."""
         match = matches[0]
         rule, values = match.rule, match.readings[0].values
         count: dict[str, MetricValue] = {}
@@ -509,7 +507,6 @@ class _Judge:
 
 
 def _joined(parts: Iterable[Iterable[_T]]) -> tuple[_T, ...]:
-    """All items in order, each once."""
     return tuple(dict.fromkeys(chain.from_iterable(parts)))
 
 

@@ -59,7 +59,6 @@ class Draft(Struct, frozen=True):
 
 @functools.cache
 def _types() -> Mapping[type, dict[str, Any]]:
-    """Returns the keys of each kind of mapping with the types of their values."""
     shapes = (PackText, RuleText, Reference, Override, Trials)
     return {shape: typing.get_type_hints(shape) for shape in shapes}
 
@@ -132,7 +131,6 @@ class Reader:
         )
 
     def _rules(self, listed: yaml.Node) -> tuple[tuple[Rule, int], ...]:
-        """Returns the valid rules of a list, each with its offset in the text."""
         rules = []
         line_of: dict[str, int] = {}
         for node in listed.value:
@@ -149,7 +147,6 @@ class Reader:
         return tuple(rules)
 
     def _extends(self, node: yaml.Node) -> tuple[tuple[str, int], ...]:
-        """Returns the names or paths of the packs to extend, each with its offset in the text."""
         items = node.value if isinstance(node, yaml.SequenceNode) else [node]
         names = [(self._value(item, str), item.start_mark.index) for item in items]
         return tuple((name, index) for name, index in names if name is not None)
@@ -373,14 +370,12 @@ def _is_pack(root: yaml.Node | None) -> bool:
 
 
 def _is_preview(node: yaml.Node) -> bool:
-    """Tells whether a rule states that it is a preview."""
     return isinstance(node, yaml.MappingNode) and any(
         (key.value, value.value) == ("status", "preview") for key, value in node.value
     )
 
 
 def _names(node: yaml.Node | None) -> set[str]:
-    """Returns the keys of a mapping that are scalars; none for any other node."""
     if not isinstance(node, yaml.MappingNode):
         return set()
     return {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}

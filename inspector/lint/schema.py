@@ -23,22 +23,7 @@ from .catalogue import Catalogue, nearest
 from .document import Fault, PackError
 from .former import FORMER
 from .reader import Draft, Reader
-from .rule import Override, Pack, Reference, Rule, RuleText
-
-__all__ = [
-    "DEFAULT_PACK",
-    "Fault",
-    "Pack",
-    "PackError",
-    "Reference",
-    "Rule",
-    "RuleText",
-    "bundled_packs",
-    "load_named",
-    "load_pack",
-    "load_packs",
-    "parse_pack",
-]
+from .rule import Override, Pack, Rule
 
 DEFAULT_PACK = "recommended"
 SUFFIX = ".yaml"

@@ -142,7 +142,6 @@ class Subjects:
     def _op_values(
         self, op: MemoryOp, access: Access | None, spill: bool
     ) -> dict[str, MetricValue]:
-        """Returns what conditions read of an instruction and the source access it belongs to."""
         values: dict[str, MetricValue] = {
             "op.mnemonic": op.mnemonic,
             "op.kind": op.cls,
@@ -171,7 +170,6 @@ class Subjects:
         )
 
     def _wait_values(self, wait: WaitOp) -> dict[str, MetricValue]:
-        """Returns what conditions read of a wait."""
         _, loop = self._loops.get(wait.loop or "", (-1, None))
         return {
             "wait.counter": wait.counter,
@@ -208,7 +206,6 @@ def _lie_side_by_side(op: MemoryOp) -> bool | None:
 
 
 def _access_values(access: Access) -> dict[str, MetricValue]:
-    """Returns what conditions read of an access of the source (TTGIR)."""
     return {
         "access.op": access.op,
         "access.dtype": access.dtype,
@@ -228,7 +225,6 @@ def _access_values(access: Access) -> dict[str, MetricValue]:
 
 
 def _without(wait: WaitOp) -> str | None:
-    """What may go wrong without a missing wait."""
     if wait.verdict != "missing":
         return None
     if wait.read_at is None:

@@ -203,7 +203,6 @@ def _split(line: str, in_block: bool) -> tuple[str, str, bool]:
 
 
 def _functions(text: str) -> tuple[Span, ...]:
-    """The functions of a Python file; none where it cannot be parsed."""
     try:
         tree = python_tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -98,7 +98,6 @@ def _sections(report: DiffReport, details: bool, most_isa: int | None) -> Iterat
 
 
 def _table(pairs: Sequence[KernelDiff], details: bool) -> Section:
-    """A line a pair."""
     several = diff_view.files_of(pairs)
     shown = pairs if details else pairs[:_MOST_ROWS]
     rows = table(

@@ -222,7 +222,6 @@ def _place(file: str, line: int, kernel: KernelReport) -> str:
 
 
 def _resources(kernel: KernelReport) -> Section:
-    """Registers, LDS and code, with bars, and the occupancy."""
     m = kernel.metrics
     vgprs, vgpr_limit = int_of(m, "vgpr_count"), int_of(m, "vgpr_limit")
     spills, scratch = int_of(m, "vgpr_spill_count"), int_of(m, "scratch_bytes")
@@ -341,7 +340,6 @@ def stall_table(lines: Sequence[Stall], most: int = MOST_STALLS) -> Table:
 
 
 def _listing(lines: Sequence[str]) -> Section:
-    """Lines of which the first is the title of the others."""
     return Section((Listing(tuple(lines[1:])),), words(lines[0], "strong"))
 
 

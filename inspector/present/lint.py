@@ -94,7 +94,6 @@ class _Parts:
                 yield Section((*paragraphs((about.explain,)), *see), title, folds=True)
 
     def _kernel(self, groups: list[MergedFindings]) -> Section:
-        """The findings of one kernel, or of its specialisations."""
         kernels = [occurrence.kernel for group in groups for occurrence in group.occurrences]
         kernel = kernels[0]
         source = kernel.source
@@ -133,7 +132,6 @@ class _Parts:
         yield f"{' ' * (column - 1 - indent)}^{'~' * (width - 1)}"
 
     def _rule(self, groups: list[MergedFindings]) -> Section:
-        """The findings of one rule in all kernels."""
         severity, rule = groups[0].first.severity, groups[0].first.rule
         kernels = len({view.key_of(o.kernel) for group in groups for o in group.occurrences})
         title = (

@@ -128,7 +128,6 @@ def _words_of(finding: Finding) -> str:
 
 
 def _findings(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppression | str | None]]:
-    """Every finding of a kernel, with its state and what suppresses it."""
     for finding in kernel.findings:
         yield "new", finding, None
     for finding in kernel.known:
@@ -138,7 +137,6 @@ def _findings(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppressi
 
 
 def _rank(group: MergedFindings, place: Place) -> tuple[object, ...]:
-    """Sorts groups by the place of their rule in the order of findings."""
     first = group.first
     return (
         *place,

@@ -180,7 +180,6 @@ def _check_numbers(kernel: KernelReport, mappings: Sequence[MetricValue]) -> Non
 
 
 def _values(entry: Any) -> Any:
-    """Returns a kernel's values with all texts harmless."""
     from msgspec import Raw, json
 
     if not isinstance(entry, Raw):
@@ -192,7 +191,6 @@ def _values(entry: Any) -> Any:
 
 
 def _clean(value: Any) -> Any:
-    """A report's value with all of its texts harmless."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):

@@ -93,7 +93,6 @@ def fields_of(value: object, *names: str) -> dict[str, Any]:
 
 
 def _written(value: Struct) -> dict[str, Any]:
-    """Returns a value as JSON values."""
     fields: dict[str, Any] = plain(value)
     for name in UNWRITTEN[type(value)]:
         fields.pop(name, None)

@@ -134,7 +134,6 @@ def _check(actual: str, digest: str, path: Path) -> None:
 
 
 def _zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> bytes:
-    """Reads one file of a zip against the budget of the target that is being read."""
     return b"".join(_zip_pieces(archive, member, name, limits.budget(name, member.compress_size)))
 
 

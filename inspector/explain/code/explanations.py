@@ -117,7 +117,6 @@ def _parsed(text: str) -> Instruction | None:
 
 
 def _class_lines(inst: Instruction) -> list[str]:
-    """An instruction's class, the width of its access, and its traits."""
     bits = access_bits(inst.op, inst.operands)
     about = CLASSES.get(inst.cls)
     lines = [f"class {inst.cls}: {about}" if about else f"class {inst.cls}"]
@@ -149,7 +148,6 @@ def _cycle_lines(inst: Instruction, machine: Machine | None) -> list[str]:
 
 
 def _kernel_lines(inst: Instruction, report: KernelReport) -> list[str]:
-    """The report's facts about an instruction: waits, loop, access, spills and findings."""
     line = inst.line
     lines: list[str] = []
     loops = {loop.id: loop for loop in report.loops}

@@ -80,7 +80,6 @@ def _nested(folds_unordered: Iterable[Fold]) -> list[Fold]:
 
 
 def _assembly(lines: Sequence[str]) -> Iterator[Fold]:
-    """Yields the folds of an assembly: debug directives, descriptors, metadata, data sections."""
     index = 0
     while index < len(lines):
         body = lines[index].lstrip()
@@ -99,7 +98,6 @@ def _assembly(lines: Sequence[str]) -> Iterator[Fold]:
 
 
 def _fold(start: int, last: int, kind: str) -> Iterator[Fold]:
-    """Yields a fold, unless it would hide nothing."""
     if last > start:
         yield Fold(start, last, kind)
 
@@ -163,7 +161,6 @@ def _prologue(function: Function) -> Iterator[Fold]:
 
 
 def _mlir(lines: Sequence[str]) -> Iterator[Fold]:
-    """Yields the folds of an MLIR: runs of `#loc` lines, and regions."""
     index, count = 0, len(lines)
     while index < count:
         if lines[index].startswith("#loc"):
@@ -176,7 +173,6 @@ def _mlir(lines: Sequence[str]) -> Iterator[Fold]:
 
 
 def _regions(lines: Sequence[str]) -> Iterator[Fold]:
-    """Bodies in braces: from a line that ends with `{` to the line that closes it."""
     opened: list[tuple[int, int]] = []
     for number, line in enumerate(lines):
         body = line.strip()
@@ -192,7 +188,6 @@ def _regions(lines: Sequence[str]) -> Iterator[Fold]:
 
 
 def _llvm(lines: Sequence[str]) -> Iterator[Fold]:
-    """Yields the folds of an LLVM IR: runs of metadata and of debug records, and bodies."""
     index, count = 0, len(lines)
     while index < count:
         line = lines[index]
@@ -217,7 +212,6 @@ def _llvm(lines: Sequence[str]) -> Iterator[Fold]:
 
 
 def _python(lines: Sequence[str]) -> Iterator[Fold]:
-    """Yields the bodies of functions and classes in Python."""
     for number, line in enumerate(lines):
         if not _BLOCK.match(line):
             continue

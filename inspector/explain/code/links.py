@@ -36,7 +36,6 @@ class Links:
         source: str | None = None,
         length: int = 0,
     ) -> None:
-        """Indexes the texts' lines by the frames that they stem from."""
         self._length = length
         files = _FileNumbers(positions, source)
         self._source = files.number(source) if source is not None else -1
@@ -149,7 +148,6 @@ class _FileNumbers:
     def __init__(
         self, positions: Mapping[str, Mapping[int, SourceLoc]], source: str | None
     ) -> None:
-        """Gives numbers to the files that positions and their callers name."""
         names: dict[str, None] = {} if source is None else {source: None}
         visited: set[int] = set()
         for by_line in positions.values():

@@ -95,7 +95,6 @@ def _carry(name: str) -> str:
 
 
 def _matrix_sentence(match: re.Match[str]) -> str:
-    """The sentence of an MFMA or WMMA instruction: shapes, types and blocks."""
     m, n, k, blocks = match["m"], match["n"], match["k"], match["blocks"]
     sparse = ", A half zeros" if match["op"] in ("smfmac", "swmmac") else ""
     several = f", {blocks} blocks at once" if blocks else ""
@@ -115,7 +114,6 @@ def _matrix_sentence(match: re.Match[str]) -> str:
 
 
 def _comparison_sentence(name: str, match: re.Match[str]) -> str:
-    """The sentence of a comparison: its relation, type and destination."""
     kind = _sentences().types.get(match[3], match[3])
     relation = _sentences().comparisons[match["how"]]
     if match["how"] == "lg" and "float" not in kind:

@@ -152,7 +152,6 @@ def _code_object(report: KernelReport | None) -> tuple[bytes | None, str]:
 
 
 def _with_disassembly(code: _KernelCode, texts: Texts) -> Texts:
-    """Adds the disassembly of a code object to the texts, as their assembly."""
     if code.listing is None:
         return texts
     missing = {kind: why for kind, why in texts.missing.items() if kind != "amdgcn"}

@@ -112,7 +112,6 @@ def steps(
 
 
 def _waves_axis(area: _Area, levels: Sequence[tuple[float, int]]) -> Iterator[str]:
-    """Yields the grid lines of the reachable occupancies, with their numbers."""
     for waves in _thinned(sorted({waves for waves, _ in levels})):
         y = area.at(0, waves)[1]
         yield f'<path class="grid" d="M{area.left:g} {y:.1f}H{area.right:g}"/>'
@@ -120,7 +119,6 @@ def _waves_axis(area: _Area, levels: Sequence[tuple[float, int]]) -> Iterator[st
 
 
 def _staircase(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> Iterator[str]:
-    """Yields the area below each level, with a tool tip, and the line along their tops."""
     previous_use = 0.0
     path = ""
     for waves, use in sorted(levels, key=lambda level: level[1]):
@@ -137,7 +135,6 @@ def _staircase(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> I
 
 
 def _use_axis(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> Iterator[str]:
-    """Yields the uses at which levels end, as far as they fit, and the axes' title."""
     for _, use in _spaced(sorted(levels, key=lambda level: -level[1]), area.xs[1]):
         x = area.at(use, 0)[0]
         anchor = "end" if x > area.right - 20 else "mid"
@@ -254,7 +251,6 @@ def bars(title: str, stacks: Sequence[Bar]) -> str:
 
 
 def _bar(bar: Bar, y: float) -> Iterator[str]:
-    """Yields a bar with its label; pieces that are wide enough have their names in them."""
     label = escape(bar.label)
     yield f'<text x="{_BARS_LEFT - 8:g}" y="{y + 15:g}" class="end">{label}</text>'
     x = _BARS_LEFT
@@ -309,7 +305,6 @@ def roofline(points: Sequence[RooflinePoint], roof: RooflineRoof | None) -> str:
 
 
 def _powers(area: _Area) -> Iterator[str]:
-    """Yields the grid lines of both axes at the powers of ten, with their numbers."""
     (x0, x1), (y0, y1) = area.xs, area.ys
     for power in range(int(x0), int(x1) + 1):
         x = area.at(power, y0)[0]
@@ -322,7 +317,6 @@ def _powers(area: _Area) -> Iterator[str]:
 
 
 def _roof_line(area: _Area, roof: RooflineRoof) -> str:
-    """Returns the slope of the bandwidth, and the flat part of the peak rate."""
     bandwidth, rate = log10(roof.bandwidth), log10(roof.rate)
     # The slope begins where it enters the picture from below or from the left.
     start = max(area.xs[0], area.ys[0] - bandwidth)
