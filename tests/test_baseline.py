@@ -228,18 +228,18 @@ GOOD = {"kernel": "k", "rule": "R", "message": "m", "fingerprint": "a", "count":
         ('{"schema_version": "1", "findings": []}', "not a baseline"),
         ('{"schema_version": 1}', "not a baseline"),
         ('{"schema_version": 1, "kernels": []}', "not a baseline"),  # a report
-        ('{"schema_version": 1, "findings": [3]}', "finding 1: not a mapping"),
+        ('{"schema_version": 1, "findings": [3]}', "finding 1: Expected `object`, got `int`"),
         *(
             (json.dumps({"schema_version": 1, "findings": [GOOD, {**GOOD, **bad}]}), said)
             for bad, said in (
-                ({"count": 0}, "finding 2: its count"),
-                ({"count": True}, "finding 2: count is missing or of a wrong type"),
-                ({"count": 1.5}, "finding 2: count"),
-                ({"rule": None}, "finding 2: rule"),
-                ({"figures": [1]}, "finding 2: figures are of a wrong type"),
-                ({"figures": {"time.us": "9"}}, "finding 2: figures are of a wrong type"),
-                ({"line": 3}, "finding 2: line is of a wrong type"),
-                ({"fingerprint": ""}, "finding 2: its count or fingerprint is empty"),
+                ({"count": 0}, "finding 2: Expected `int` >= 1 - at `$.count`"),
+                ({"count": True}, "finding 2: Expected `int`, got `bool` - at `$.count`"),
+                ({"count": 1.5}, "finding 2: Expected `int`"),
+                ({"rule": None}, "got `null` - at `$.rule`"),
+                ({"figures": [1]}, "got `array` - at `$.figures`"),
+                ({"figures": {"time.us": "9"}}, "got `str` - at `$.figures[...]`"),
+                ({"line": 3}, "got `int` - at `$.line`"),
+                ({"fingerprint": ""}, "length >= 1 - at `$.fingerprint`"),
             )
         ),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from kinspect.inspector.explain.code.uses import (
     uses,
 )
 from kinspect.inspector.isa.assembly import parse_text
+from kinspect.inspector.isa.dataflow.register_sets import name_of as row_name
 from kinspect.inspector.isa.mnemonics import classify, lookup
 from kinspect.inspector.model import Function, Instruction
 
@@ -36,15 +36,10 @@ def instruction(text: str) -> Instruction:
     return Instruction(0, 1, mnemonic, operands, "", op, classify(op, operands, ""))
 
 
-@functools.cache
-def name_of(number: int) -> str:
-    """A register's name for its number."""
-    for kind in ("v", "a", "s", "ttmp"):
-        first = numbers_of(f"{kind}0")[0]
-        if first <= number < first + 4096:
-            return f"{kind}{number - first}"
-    special = ("vcc_lo", "vcc_hi", "exec_lo", "exec_hi", "scc", "m0")
-    return next(name for name in special if numbers_of(name) == (number,))
+def name_of(row: int) -> str:
+    special = ("scc", "exec_lo", "exec_hi")
+    name = next((name for name in special if numbers_of(name) == (row,)), None)
+    return name or row_name(row, numbers_of("a0")[0])
 
 
 # ------------------------------------------------------------------------------ against LLVM
@@ -200,9 +195,12 @@ def test_every_register_that_is_named_is_written_or_read(path: Path) -> None:
         for inst in function.instructions:
             written, read = effects(inst)
             found = {name_of(n) for n in written | read}
-            found = {name for name in found if not name.startswith("ttmp")}
+            # The other reading has no trap temporaries, flat_scratch and xnack_mask.
+            found = {name for name in found if not re.match(r"s1[012]\d$", name)}
             wanted = set(counter_machine.registers(inst.operands))
-            assert found - implicit == wanted - implicit, inst
+            unread = wanted - found - implicit  # of a pair op_sel may pick one
+            assert not unread or "op_sel" in inst.operands, inst
+            assert found - implicit <= wanted, inst
             named += len(wanted)
     assert named > 10
 

@@ -13,11 +13,7 @@ from kernel_times import kernel_time
 from kinspect.inspector.base import named_files
 from kinspect.inspector.formats.html import svg
 from kinspect.inspector.formats.html.page import write_profile, write_report
-from kinspect.inspector.formats.html.page_kernels import (
-    MOST_IN_FULL,
-    occupancy_levels,
-    page_kernels,
-)
+from kinspect.inspector.formats.html.page_kernels import MOST_IN_FULL, page_kernels
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Report, SourceLoc
 from kinspect.inspector.model.time import InstructionTime, TimeLine
 from kinspect.inspector.pipeline import analysis
@@ -80,7 +76,7 @@ def test_figures_of_the_report_stand_in_it(attend: KernelReport) -> None:
 
 
 def test_levels_are_those_of_the_occupancy(attend: KernelReport) -> None:
-    found = occupancy_levels(attend)
+    found = page_kernels([attend])[0].levels
     waves = attend.metrics["occupancy.waves_per_eu"].value
     assert waves in [level.waves_per_eu for level in found]
     here = next(level for level in found if level.waves_per_eu == waves)
@@ -138,7 +134,7 @@ def levels_below(kernel: KernelReport) -> list[int]:
     assert isinstance(count, int)
     return [
         level.vgprs
-        for level in occupancy_levels(kernel)
+        for level in page_kernels([kernel])[0].levels
         if level.vgprs is not None and level.vgprs < count
     ]
 

@@ -84,7 +84,9 @@ def layout(
             )
             return
         banks = machines.load(kernel.arch).lds_banks if kernel.arch is not None else None
-        pictures = [drawing_of(group, banks) for group in layout_values.drawn_alike(chosen)]
+        pictures = [
+            drawing_of(group, banks) for group in layout_values.alike(chosen, in_pictures=True)
+        ]
         _write(pictures, title, form, stream, color)
 
 

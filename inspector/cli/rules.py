@@ -12,8 +12,10 @@ from ..base.errors import KinspectError
 from ..base.streams import dump_json
 from ..formats import rules as text
 from ..lint.catalogue import Catalogue, nearest
+from ..lint.document import PackError
 from ..lint.former import what_became_of
-from ..lint.schema import Pack, PackError, bundled_packs, load_named, load_pack, load_packs
+from ..lint.rule import Pack
+from ..lint.schema import bundled_packs, load_named, load_pack, load_packs
 from ..pipeline.analysis import catalogue
 from .group import ShowingGroup
 from .options import format_option, output_option, result_stream, write_form

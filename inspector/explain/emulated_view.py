@@ -34,7 +34,6 @@ def _title(emulated: Emulated) -> str:
 
 
 def _figures(kernel: KernelReport) -> Iterator[str]:
-    """The lines of figures: instructions, loops, distinct bytes, and inefficiencies."""
 
     def figure(name: str) -> float | None:
         return number_of(kernel.metrics, f"emulated.{name}")
@@ -71,7 +70,6 @@ def _figures(kernel: KernelReport) -> Iterator[str]:
 
 
 def _instructions(kernel: KernelReport) -> str:
-    """The line on the instructions of a wave, with the most frequent classes."""
     counts = {
         name.removeprefix("emulated.count."): metric.value
         for name, metric in kernel.metrics.items()

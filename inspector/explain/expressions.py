@@ -17,14 +17,8 @@ class Expressions:
     def width(self, file: str, line: int, column: int, text: str) -> int:
         """Characters of a line that belong to the longest expression or statement at a column.
 
-        Args:
-            file: path of the source.
-            line: from 1.
-            column: from 1.
-            text: of the line; of another one, as of a source that has changed, the width is 1.
-
-        Returns:
-            1 where none begins there.
+        Lines and columns count from 1. It is 1 where none begins there, and where `text` is not
+        that of the line, as of a source that has changed.
         """
         if not file.endswith(".py"):
             return 1

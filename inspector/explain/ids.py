@@ -23,7 +23,6 @@ class ItemId(Struct, frozen=True):
 
     Args:
         key: the beginning of a fingerprint or of a kernel's key.
-        loop: of that kernel; None where it names no loop.
         line: of the assembly, from 1, of an access; None where it names none.
     """
 

@@ -36,7 +36,6 @@ class NamedKey(Struct, frozen=True):
     """A kernel of a run that an id names, or in which it names findings.
 
     Args:
-        position: of the kernel in the run.
         fingerprint: of the findings; None where the kernel or a part of its code is named.
     """
 
@@ -48,12 +47,8 @@ class NamedItem(Struct, frozen=True):
     """What an id names, and its kernel.
 
     Args:
-        id: as it was printed.
-        kernel: whose it is, or which it is.
         kernel_id: its shortened key.
         findings: those with the fingerprint that it names; empty where it names something else.
-        loop: that it names.
-        access: that it names.
     """
 
     id: str
@@ -77,11 +72,6 @@ def keys_of(kernel: KernelReport) -> ReportedKeys:
 
 def located(text: str, item: ids.ItemId, kernels: Sequence[KernelKeys]) -> NamedKey | None:
     """Which kernel of a run an id is about; None where it is about none.
-
-    Args:
-        text: the id.
-        item: its parts.
-        kernels: of the run.
 
     Raises:
         KinspectError: it is the beginning of several ids.
@@ -112,14 +102,7 @@ def item_of(
     kernel: KernelReport,
     opens: Callable[[str], str] = _command,
 ) -> NamedItem:
-    """The part of a kernel that an id names.
-
-    Args:
-        text: the id.
-        item: its parts.
-        fingerprint: as `located` has it.
-        kernel: as it is now.
-        opens: spells what opens an id, for hints.
+    """The part of a kernel that an id names; `opens` spells what opens an id, for hints.
 
     Raises:
         KinspectError: it is not there.

@@ -14,19 +14,14 @@ from ..ttgir.lowered import element_bits
 from .layout_view import alias_of, described, extent
 from .lds_picture import LdsPicture, lds_picture
 from .register_picture import RegisterPicture, register_picture
+from .view import place
 
 _MOST_NAMED = 8
 _LINE = re.compile(r"(?:(?P<file>[^:]+):)?(?P<line>\d+)\Z")
 
 
 class LaidOutValue(Struct, frozen=True):
-    """A tensor in registers or a buffer in LDS.
-
-    Args:
-        name: as the TTGIR has it, `%a_13`.
-        op: the operation that makes it.
-        type: with layout.
-    """
+    """A tensor in registers or a buffer in LDS."""
 
     name: str
     op: TtgirOp
@@ -50,20 +45,16 @@ class LaidOutValue(Struct, frozen=True):
     @property
     def place(self) -> str:
         """`gemm.py:14`; empty where it is unknown."""
-        source = self.source
-        return f"{source.file.rpartition('/')[2]}:{source.line}" if source is not None else ""
+        return place(self.source)
 
 
 class LayoutDrawing(Struct, frozen=True):
     """The picture of a layout, with its titles.
 
     Args:
-        value: whose layout it shows.
         others: how many more values it is the picture of.
         title: the value's name and type, `%a_13  64x64xf16`.
-        origin: the operation and its line.
         alias: the layout's name in the TTGIR; empty where it has none.
-        described: its kind and parameters.
         picture: None where the layout is not known.
     """
 
@@ -86,31 +77,20 @@ def values_of(module: TtgirModule) -> tuple[LaidOutValue, ...]:
     )
 
 
-def alike(values: Iterable[LaidOutValue]) -> list[list[LaidOutValue]]:
-    """Values grouped by type: the shape, the element and the layout."""
+def alike(values: Iterable[LaidOutValue], *, in_pictures: bool = False) -> list[list[LaidOutValue]]:
+    """Values grouped by shape, element and layout.
+
+    In pictures of registers an element's type makes no difference.
+    """
     groups: dict[tuple[tuple[int, ...], str, str], list[LaidOutValue]] = {}
     for value in values:
-        key = value.type.shape, value.type.element, value.layout.text
-        groups.setdefault(key, []).append(value)
-    return list(groups.values())
-
-
-def drawn_alike(values: Iterable[LaidOutValue]) -> list[list[LaidOutValue]]:
-    """Values grouped by picture: in registers an element's type makes no difference."""
-    groups: dict[tuple[tuple[int, ...], str, str], list[LaidOutValue]] = {}
-    for value in values:
-        element = "" if value.type.kind == "tensor" else value.type.element
+        element = "" if in_pictures and value.type.kind == "tensor" else value.type.element
         groups.setdefault((value.type.shape, element, value.layout.text), []).append(value)
     return list(groups.values())
 
 
 def drawing_of(values: Sequence[LaidOutValue], banks: int | None) -> LayoutDrawing:
-    """Draws values that look alike.
-
-    Args:
-        values: one at least; their layouts and shapes are the same.
-        banks: of the target's LDS; None where the target is not known.
-    """
+    """Draws values of one layout and shape; `banks`, of the LDS, are None for an unknown target."""
     value, others = values[0], len(values) - 1
     origin = f"{value.op.name}  {value.place}".rstrip()
     whole = value.type.layout_shape
@@ -149,12 +129,9 @@ def dims_of(value: LaidOutValue) -> int:
 def selected(
     values: Sequence[LaidOutValue], wanted: str, *, ttgir_lines: bool
 ) -> tuple[LaidOutValue, ...]:
-    """The values that a user names.
+    """The values that a user names: `%a_13`, a layout (`#blocked1`), a line (`14`, `gemm.py:14`).
 
-    Args:
-        values: all of a kernel.
-        wanted: a value (`%a_13`), a layout (`#blocked1`), or a line (`14`, `gemm.py:14`).
-        ttgir_lines: whether lines are those of the TTGIR, not the source's.
+    Lines are those of the source or, with `ttgir_lines`, of the TTGIR.
 
     Raises:
         KinspectError: there is none.

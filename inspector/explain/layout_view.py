@@ -1,16 +1,13 @@
-"""Texts for pictures of layouts, the same in every format.
-
-Titles and legends, labels of cells, and the tool tips of single cells: of tensors in registers
-first, then of buffers in LDS.
-"""
+"""Pictures of layouts as panels, the same in every format: sentences, grids, labels, tool tips."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..model import Layout
 from ..ttgir.holders import Holder
@@ -18,10 +15,126 @@ from .lds_picture import BANK_BYTES, LdsPicture, LdsRow
 from .register_picture import LaneCell, RegisterPicture, TileGrid
 from .view import plural
 
-PLANES = "That is the plane of the leading coordinates 0; the others differ by:"
+_PLANES = "That is the plane of the leading coordinates 0; the others differ by:"
 UNKNOWN_LAYOUT = "a picture of this layout is not known"
+_SWATCHES = 8
+"""Colours of a terminal that cells of a grid share."""
 _MOST_PLANES = 8
 """Planes of a buffer whose first byte is named."""
+
+
+class Square(Struct, frozen=True):
+    """A cell: its text, the number that its colour stands for, and its tool tip."""
+
+    text: str
+    number: int
+    tip: str
+
+
+class Grid(Struct, frozen=True):
+    """Cells with a number beside each row and above each column.
+
+    Args:
+        count: of the numbers that colours stand for.
+        starts: the byte of LDS at which each cell begins; empty for registers.
+        is_run: whether cells show nothing but their number: those in sequence may be drawn as one.
+        across: how many of the numbers a colour stands for.
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    squares: tuple[tuple[Square, ...], ...]
+    count: int
+    across: int = 1
+    starts: tuple[tuple[int, ...], ...] = ()
+    is_run: bool = False
+
+
+class Panel(Struct, frozen=True):
+    """Sentences, a grid or lines, how many rows or planes are left out, and a sentence."""
+
+    sentences: tuple[str, ...]
+    grid: Grid | None = None
+    lines: tuple[str, ...] = ()
+    left: int = 0
+    ending: str = ""
+
+    @property
+    def more(self) -> str:
+        """What is left out; "" where nothing is."""
+        return f"… {plural(self.left, 'row' if self.grid else 'plane')} more" if self.left else ""
+
+
+def panels(
+    picture: RegisterPicture | LdsPicture | None, most_rows: int, most_tiles: tuple[int, int]
+) -> Iterator[Panel]:
+    """The panels of a picture with at most so many rows of LDS, and rows and columns of tiles."""
+    if picture is None:
+        yield Panel((UNKNOWN_LAYOUT,))
+    elif isinstance(picture, RegisterPicture):
+        yield from _register_panels(picture, most_rows, most_tiles)
+    else:
+        yield _lds_panel(picture, most_rows)
+
+
+def _register_panels(
+    picture: RegisterPicture, most_rows: int, most_tiles: tuple[int, int]
+) -> Iterator[Panel]:
+    yield Panel((holders_text(picture),))
+    labels = cell_labels(cell for row in picture.cells for cell in row)
+    lanes = max(1, picture.lanes // _SWATCHES)
+    is_run = not labels.waves and not labels.registers and not labels.blocks
+    grid = _grid(
+        picture.cells,
+        lambda cell: Square(labels.of(cell.holder), cell.holder.lane, cell_tip(picture, cell)),
+        picture.lanes,
+    )
+    yield Panel((tile_title(picture, labels),), replace(grid, across=lanes, is_run=is_run))
+    if len(picture.tiles) * len(picture.tiles[0]) > 1:
+        tiles = picture.grouped(*most_tiles)
+
+        def square(cell: LaneCell) -> Square:
+            label = tile_label(picture, tiles, cell.holder)
+            return Square(label, cell.holder.warp, tile_tip(picture, tiles, cell))
+
+        yield Panel((tiles_title(picture, tiles),), _grid(tiles.cells, square, picture.waves))
+    if others := picture.planes[1:]:
+        lines = tuple(plane_label(where, holder) for where, holder in others[:most_rows])
+        yield Panel((_PLANES,), lines=lines, left=max(0, len(others) - most_rows))
+
+
+def _grid(
+    cells: Sequence[Sequence[LaneCell]], square: Callable[[LaneCell], Square], count: int
+) -> Grid:
+    has_rows = len(cells[0][0].first) > 1
+    return Grid(
+        tuple(str(row[0].first[-2]) if has_rows else "0" for row in cells),
+        tuple(str(cell.first[-1]) for cell in cells[0]),
+        tuple(tuple(map(square, row)) for row in cells),
+        count,
+    )
+
+
+def _lds_panel(picture: LdsPicture, most_rows: int) -> Panel:
+    drawn = picture.patterns[:most_rows]
+
+    def square(row: LdsRow, column: int) -> Square:
+        byte = row.starts[column]
+        bank = picture.bank(byte)
+        tip = byte_tip(picture, row, column)
+        return Square(str(byte if bank is None else bank), bank or 0, tip)
+
+    columns = range(len(picture.rows[0].starts))
+    grid = Grid(
+        tuple(row_numbers(rows) for _, rows in drawn),
+        tuple(str(column * picture.cell) for column in columns),
+        tuple(tuple(square(row, column) for column in columns) for row, _ in drawn),
+        picture.banks or 1,
+        max(1, (picture.banks or _SWATCHES) // _SWATCHES),
+        tuple(row.starts for row, _ in drawn),
+    )
+    left = len(picture.patterns) - len(drawn)
+    return Panel(tuple(buffer_titles(picture)), grid, left=left, ending=buffer_planes(picture))
 
 
 def alias_of(layout: Layout) -> str:
@@ -101,13 +214,7 @@ def _copies(copies: Sequence[Holder]) -> str:
 
 
 class CellLabels(Struct, frozen=True):
-    """How the cells of a tile are labelled: always by lane, and by what else differs.
-
-    Args:
-        waves: whether cells of one tile lie in several waves.
-        registers: whether they begin at different registers of their lanes.
-        blocks: whether they lie in several workgroups.
-    """
+    """How the cells of a tile are labelled: always by lane, and by what else differs."""
 
     waves: bool
     registers: bool
@@ -178,7 +285,6 @@ def tiles_title(picture: RegisterPicture, grid: TileGrid) -> str:
 
 
 def _is_run(numbers: Sequence[int]) -> bool:
-    """Returns whether numbers are 0, 1, 2 and so on."""
     return tuple(numbers) == tuple(range(len(numbers)))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ..model import KernelReport, LdsBuffer, SourceLoc, int_of
-from .view import kib, plural
+from ..model import KernelReport, LdsBuffer, int_of
+from .view import kib, place, plural
 
 _SHOWN = 12
 _KINDS = {
@@ -22,13 +22,9 @@ class LdsRow(Struct, frozen=True):
     """A buffer in the map.
 
     Args:
-        first: its first byte.
         end: the byte behind its last one; None where its size is not known.
-        title: name, copies, shape and type.
-        kind: what it is for.
         alive: lines of the source, or of the TTGIR, between which it is alive.
         shares: buffers that have some of the same bytes at another time.
-        buffer: what the row is of.
     """
 
     first: int
@@ -114,27 +110,19 @@ def _title(buffer: LdsBuffer) -> str:
 
 
 def _name(buffer: LdsBuffer) -> str:
-    """The variable that it holds; a value without a name as the TTGIR writes it: `%8`."""
     return f"%{buffer.name}" if buffer.name.isdecimal() else buffer.name
 
 
 def _alive(buffer: LdsBuffer) -> str:
-    """The lines between which it is alive, of the source where both are known.
-
-    Where that is a single line of the source, the lines of the TTGIR tell more.
-    """
+    """The lines between which it is alive, of the source where both are known."""
     of_ttgir = f"line {buffer.line} of the TTGIR"
     if buffer.last_line is not None and buffer.last_line != buffer.line:
         of_ttgir = f"lines {buffer.line}..{buffer.last_line} of the TTGIR"
     if buffer.source is not None and buffer.last_source is not None:
-        first, last = _line(buffer.source), _line(buffer.last_source)
+        first, last = place(buffer.source), place(buffer.last_source)
         if buffer.source.file == buffer.last_source.file:
             last = str(buffer.last_source.line)
             same_line = buffer.source.line == buffer.last_source.line
             return f"{first} ({of_ttgir})" if same_line else f"{first}..{last}"
         return f"{first}..{last}"
     return of_ttgir
-
-
-def _line(loc: SourceLoc) -> str:
-    return f"{loc.file.rpartition('/')[2]}:{loc.line}"

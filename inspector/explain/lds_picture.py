@@ -26,7 +26,6 @@ class LdsRow(Struct, frozen=True):
     """A row of the fastest dimension.
 
     Args:
-        index: its number.
         starts: byte in the buffer at which each cell begins.
     """
 
@@ -39,11 +38,9 @@ class LdsPicture(Struct, frozen=True):
 
     Args:
         shape: of one copy, in elements.
-        copies: of the buffer, for the stages of a loop.
         bits: of an element.
         fast: the dimension that cells run along; `slow` the one of the rows.
         cell: elements of a cell, contiguous in LDS in every row.
-        rows: all of a plane.
         patterns: the rows of which each lies in banks of its own, and the numbers of all rows that
             lie in the same ones.
         banks: of the LDS, of 4 bytes each; None where it is not known.
@@ -75,14 +72,9 @@ class LdsPicture(Struct, frozen=True):
 def lds_picture(
     layout: Layout, shape: Sequence[int], dims: int, bits: int, banks: int | None
 ) -> LdsPicture | None:
-    """Returns the picture of a buffer; None for layouts that are not known.
+    """The picture of a buffer; None for layouts that are not known.
 
-    Args:
-        layout: a shared one.
-        shape: of the buffer, in elements, copies included.
-        dims: of the layout.
-        bits: of an element, 8 or more.
-        banks: of the target's LDS.
+    Its shape has the copies, the layout `dims` dimensions; an element has 8 bits or more.
     """
     inner = tuple(shape[len(shape) - dims :])
     starts = _element_starts(layout, inner, bits) if prod(inner) <= MOST_ELEMENTS else None
@@ -118,7 +110,6 @@ class _Plane(Struct, frozen=True):
     """The rows and columns of a buffer, in which leading dimensions have one index each.
 
     Args:
-        shape: of the buffer, in elements.
         order: its dimensions: the one that columns count, that of the rows, leading ones.
         starts: coordinates of an element -> its first byte.
         element_bytes: size of an element.
@@ -190,10 +181,7 @@ def _order(
 def _patterns(
     rows: Sequence[LdsRow], banks: int | None
 ) -> tuple[tuple[LdsRow, tuple[int, ...]], ...]:
-    """Groups of rows that lie in the same banks: the first row, and the numbers of all.
-
-    Where the number of banks is unknown, only rows at the same addresses make a group.
-    """
+    """Groups of rows that lie in the same banks: the first row, and the numbers of all."""
     groups: dict[tuple[int, ...], list[LdsRow]] = {}
     period = banks * BANK_BYTES if banks is not None else 1 << 62  # bytes across all banks
     for row in rows:

@@ -35,14 +35,8 @@ _UNITS = {
 }
 """Unit of a `bound.UNIT` metric -> its name in words."""
 _CLASS_ORDER = (
-    "scratch_load",
-    "scratch_store",
-    "global_load",
-    "lds_direct",
-    "global_store",
-    "atomic",
-    "lds_read",
-    "lds_write",
+    *("scratch_load", "scratch_store", "global_load", "lds_direct", "global_store", "atomic"),
+    *("lds_read", "lds_write"),
 )
 """Instruction classes in the order of the memory table; any other class comes last."""
 
@@ -51,11 +45,8 @@ class MemoryRow(Struct, frozen=True):
     """Accesses of one mnemonic and width in one loop.
 
     Args:
-        count: how many instructions.
-        mnemonic: theirs.
         bits: accessed by each lane; None if unknown.
         places: source lines, as `gemm.py:17,18`.
-        note: what is wrong with them, or "".
     """
 
     count: int
@@ -76,12 +67,7 @@ def loop_title(loop: LoopReport) -> str:
 
 
 def loop_title_parts(loop: LoopReport, *, with_unknown: bool = True) -> tuple[str, ...]:
-    """The parts of a loop's title.
-
-    Args:
-        loop: the loop.
-        with_unknown: whether to include that the unroll factor of a matrix loop is not known.
-    """
+    """The parts of a loop's title; `with_unknown`: also that an unroll factor is unknown."""
     spans = ", ".join(f"{a}–{b}" for a, b in loop.lines[:3])
     if len(loop.lines) > 3:
         spans += ", …"
@@ -214,7 +200,6 @@ def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:
 
 
 def _places(ops: Sequence[MemoryOp]) -> str:
-    """The source lines of accesses, at most `_MOST_LINES` of each file."""
     by_file: dict[str, set[int]] = {}
     for op in ops:
         if op.source is not None:
@@ -232,11 +217,8 @@ def narrow_accesses(kernel: KernelReport, limit: int = 3) -> list[str]:
     """Lines on why accesses in hot loops are narrow, the narrowest first.
 
     A reason that a finding already gives is left out, and copies of one source access share a line.
-    A kernel that cannot launch has worse problems and gets no lines.
-
-    Args:
-        kernel: the kernel.
-        limit: the most lines; if there are more, the last one counts those left out.
+    A kernel that cannot launch has worse problems and gets no lines. Of more than `limit` the last
+    one counts those left out.
     """
     if cannot_launch(kernel):
         return []

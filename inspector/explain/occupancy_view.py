@@ -26,9 +26,7 @@ class OccupancyWords(Struct, frozen=True):
 
     Args:
         resident: how many waves are resident and what limits them, or why the kernel cannot launch.
-        launch: what was assumed of the launch, where it is not known.
         compiler: LLVM's occupancy where it differs from ours, with the reason.
-        why_compiler: the reason alone.
         step: the smallest cut of a resource that makes room for more waves.
     """
 

@@ -150,7 +150,6 @@ def _tick_values(low: float, high: float, step: float) -> Iterator[float]:
 
 
 def _row(value: float, low: float, high: float) -> int:
-    """The row of a value, counted from the top."""
     return round((high - value) / (high - low) * (HEIGHT - 1))
 
 
@@ -159,7 +158,6 @@ def _column(number: int, runs: int) -> int:
 
 
 def _run_labels(chart: Chart) -> str:
-    """The line of the runs' labels, as many as fit, each below its run."""
     line = [" "] * WIDTH
     runs = len(chart.runs)
     # The first and last run have precedence.
@@ -202,7 +200,6 @@ def _canvas(drawn: Sequence[Series], runs: int, low: float, high: float) -> list
 
 
 def _svg(chart: Chart) -> Iterator[str]:
-    """The lines of the SVG document: title, axes, each series with its legend."""
     drawn, omitted = _drawn(chart)
     low, high, step = _scale([value for series in drawn for value in series.known])
     runs = len(chart.runs)

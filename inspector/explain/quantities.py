@@ -45,12 +45,7 @@ def amount(number: float, unit: str) -> str:
 
 
 def dimensions(size: tuple[int, int, int] | None, product: int | None) -> str:
-    """Returns a grid or workgroup size without trailing ones: `1024×1024`.
-
-    Args:
-        size: along x, y and z; None if unknown.
-        product: the number of work-items, shown where `size` is unknown.
-    """
+    """A grid or workgroup size without trailing ones, `1024×1024`; else its product, if known."""
     if size is None:
         return f"{product:,}" if product is not None else UNKNOWN
     sizes = list(size)

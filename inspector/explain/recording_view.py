@@ -14,10 +14,7 @@ class UnplacedSample(Struct, frozen=True):
     """Samples at one instruction that belongs to no analysed kernel.
 
     Args:
-        kernel: its recorded name.
         instruction: its text or, where that is not recorded, its address.
-        comment: the profiler's remark, usually the source line.
-        count: samples.
         share: of all such samples, %.
         reasons: the two most frequent stall reasons, with samples.
     """
@@ -34,11 +31,7 @@ class UnplacedStall(Struct, frozen=True):
     """What a traced instruction cost that is on no line of code.
 
     Args:
-        kernel: its recorded name.
         address: in its code object, hexadecimal; "" where it is not recorded.
-        instruction: its text as recorded.
-        comment: the profiler's remark, usually the source line.
-        hits: how often traced waves issued it.
         cycles: that they stalled at it.
         share: of the kernel's stalls, %.
     """

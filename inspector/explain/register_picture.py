@@ -26,12 +26,7 @@ MOST_ELEMENTS = 1 << 20
 
 
 class LaneCell(Struct, frozen=True):
-    """A block of neighbouring elements that one lane holds.
-
-    Args:
-        first: coordinates of its first element.
-        holder: the block, wave, lane and register that hold the first element.
-    """
+    """A block of neighbouring elements that one lane holds."""
 
     first: tuple[int, ...]
     holder: Holder
@@ -41,7 +36,6 @@ class TileGrid(Struct, frozen=True):
     """A tensor's tiles, or blocks of tiles that lie in one wave.
 
     Args:
-        cells: the first cell of each block, row by row.
         tiles: how many tiles a block has along rows and columns.
         registers: a lane's register numbers, which count its elements, in the first block.
     """
@@ -55,10 +49,7 @@ class RegisterPicture(Struct, frozen=True):
     """How a tensor lies in registers.
 
     Args:
-        shape: of the tensor, in elements.
         lanes, waves, registers: of the layout; `registers` are elements of one lane.
-        cell: extent of a cell, in elements.
-        tile: extent of a tile, in elements.
         cells: those of the first tile, by rows.
         tiles: the first cell of every tile of a plane, by rows.
         planes: leading coordinates, and what they add to the holder; one of () in two dimensions.
@@ -87,12 +78,7 @@ class RegisterPicture(Struct, frozen=True):
         return 1 << len(self.copies)
 
     def grouped(self, most_rows: int, most_columns: int) -> TileGrid:
-        """The tiles, joined to blocks within a wave where there are too many to draw.
-
-        Args:
-            most_rows: rows of blocks that may be drawn.
-            most_columns: columns of blocks that may be drawn.
-        """
+        """The tiles, joined to blocks within a wave where there are more than may be drawn."""
         sizes, registers = [], list(self.tile_registers)
         limits = most_rows, most_columns
         counts = len(self.tiles), len(self.tiles[0])

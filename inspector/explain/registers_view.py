@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -16,12 +16,11 @@ from ..model import (
     Metric,
     ParkedValue,
     RegisterPressure,
-    SourceLoc,
     SpilledValue,
     UntouchedValues,
     int_of,
 )
-from .view import file_name, plural, show
+from .view import place, plural, show
 
 MOST_ROWS = 12
 """Values that have a row of their own."""
@@ -56,7 +55,6 @@ class HeldRow(Struct, frozen=True):
     Args:
         name: of the variable, `addresses`, `others`, or `-` where nothing says.
         what: what it is, with its shape; of several values their names and counts.
-        place: the user's line, `file:line`.
         vgprs, agprs, scratch: as for `LiveValue`.
     """
 
@@ -93,46 +91,26 @@ def _size(value: LiveValue) -> int:
 
 def _row(value: LiveValue) -> HeldRow:
     what = " ".join(part for part in (KINDS[value.kind], value.type) if part)
-    return HeldRow(
-        name=value.name or UNNAMED,
-        what=what,
-        place=place_in_file(value.source),
-        vgprs=value.vgprs,
-        agprs=value.agprs,
-        scratch=value.scratch,
-    )
+    counts = value.vgprs, value.agprs, value.scratch
+    return HeldRow(value.name or UNNAMED, what, place(value.source), *counts)
 
 
 def _together(name: str, values: Sequence[LiveValue]) -> HeldRow:
     """Returns one row for several values: their sums, and the largest of them by name."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for value in values:
-        label = value.name or (place_in_file(value.source) if value.source else "unnamed")
-        counts[label] = counts.get(label, 0) + _size(value)
+        counts[value.name or place(value.source) or "unnamed"] += _size(value)
     listed = sorted(counts.items(), key=lambda item: -item[1])
     what = ", ".join(f"{label} {count}" for label, count in listed[:6])
-    return HeldRow(
-        name=name,
-        what=f"{'of ' if name == _ADDRESSES else ''}{what}{', …' if len(listed) > 6 else ''}",
-        place="",
-        vgprs=sum(value.vgprs for value in values),
-        agprs=sum(value.agprs for value in values),
-        scratch=sum(value.scratch for value in values),
-    )
-
-
-def place_in_file(source: SourceLoc | None) -> str:
-    return f"{file_name(source.file)}:{source.line}" if source is not None else ""
+    what = f"{'of ' if name == _ADDRESSES else ''}{what}{', …' if len(listed) > 6 else ''}"
+    files = ("vgprs", "agprs", "scratch")
+    return HeldRow(name, what, "", *(sum(getattr(v, file) for v in values) for file in files))
 
 
 def hot_traffic(value: SpilledValue, loop: str | None = None) -> str:
-    """`60 reloads, 4 stores in L0 and 8 reloads in L1`; "" where there is none.
+    """`60 reloads, 4 stores in L0 and 8 reloads in L1`, or of one hot loop; "" where there is none.
 
     Reports without the traffic of each loop have the sum alone.
-
-    Args:
-        value: the spilled value.
-        loop: id of the hot loop that alone is asked about, if one is.
     """
     loops = [item for item in value.by_loop if loop in (None, item.loop)]
     if not loops:
@@ -157,9 +135,9 @@ def _traffic_counts(reloads: int, stores: int) -> str:
     return ", ".join(plural(count, word) for count, word in counts if count)
 
 
-def spilled_name(value: SpilledValue) -> str:
+def spilled_name(value: SpilledValue | LiveValue) -> str:
     """Its name or the line that makes it; an address is called one."""
-    name = value.name or place_in_file(value.source) or "unnamed"
+    name = value.name or place(value.source) or "unnamed"
     return f"{name} (address)" if value.kind == "address" else name
 
 
@@ -202,7 +180,7 @@ def _most_spills_at(kernel: KernelReport, loop: str) -> str:
     """` (fa.py:64)`: the line of the source that most of a loop's spills stem from."""
     lines = {line for slot in kernel.spills for line in (*slot.stores, *slot.reloads)}
     places = Counter(
-        place_in_file(op.source.in_user_code)
+        place(op.source.in_user_code)
         for op in kernel.memory_ops
         if op.loop == loop and op.line in lines and op.source is not None
     )
@@ -219,18 +197,14 @@ def spilled_text(value: SpilledValue) -> str:
 
 def parked_text(value: ParkedValue) -> str:
     """`acc, result of a dot, attention.py:129`: what a spill slot holds."""
-    parts = (value.name or "an unnamed value", KINDS[value.kind], place_in_file(value.source))
+    parts = (value.name or "an unnamed value", KINDS[value.kind], place(value.source))
     return ", ".join(filter(None, parts))
 
 
 def live_text(pressure: RegisterPressure, line: int) -> str:
-    """`213 VGPRs and 16 AGPRs, which alone rule out 3 waves/SIMD (168 at most)`.
+    """`213 VGPRs and 16 AGPRs, which alone rule out 3 waves/SIMD (168 at most)` at a line, from 1.
 
     Empty where no instruction stands.
-
-    Args:
-        pressure: of the kernel.
-        line: of the assembly, from 1.
     """
     position = bisect_left(pressure.counts, (line,))
     if position == len(pressure.counts) or pressure.counts[position][0] != line:
@@ -252,28 +226,27 @@ def held_text(peak: LivePeak) -> str:
     named = [item for item in listed if item[0] not in (UNNAMED, _OTHERS)]
     if all(name == _ADDRESSES for name, _ in named):
         return ""
-    head = sorted(named, key=lambda item: -item[1])[:_MOST_NAMED]
-    left = sum(count for _, count in listed) - sum(count for _, count in head)
-    parts = [f"{name} {count}" for name, count in head]
-    return ", ".join([*parts, f"others {left}"] if left else parts)
+    return _named_first(named, sum(count for _, count in listed))
+
+
+def _named_first(counts: Iterable[tuple[str, int]], total: int) -> str:
+    """`acc 96, k 55, others 14`: the largest of some counts, and what is left of the total."""
+    head = sorted(counts, key=lambda item: -item[1])[:_MOST_NAMED]
+    left = total - sum(count for _, count in head)
+    return ", ".join(f"{name} {count}" for name, count in (*head, ("others", left)) if count)
 
 
 def untouched_text(passing: UntouchedValues) -> str:
     """`22 VGPRs live through L0, which does not touch them: weight 16, bias 4, others 2`."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for value in passing.values:
-        label = value.name or place_in_file(value.source) or "unnamed"
-        name = f"{label} (address)" if value.kind == "address" else label
-        counts[name] = counts.get(name, 0) + value.vgprs + value.agprs
-    listed = sorted(counts.items(), key=lambda item: -item[1])
-    parts = [f"{name} {count}" for name, count in listed[:_MOST_NAMED]]
-    left = sum(count for _, count in listed[_MOST_NAMED:])
+        counts[spilled_name(value)] += value.vgprs + value.agprs
     files = [
         plural(count, name)
         for count, name in ((passing.vgprs, "VGPR"), (passing.agprs, "AGPR"))
         if count
     ]
-    held = ", ".join([*parts, f"others {left}"] if left else parts)
+    held = _named_first(counts.items(), counts.total())
     is_one = passing.vgprs + passing.agprs == 1
     verb, them = ("lives", "it") if is_one else ("live", "them")
     return (
@@ -292,9 +265,9 @@ def dead_writes_text(lines: Sequence[int]) -> str:
 
 def place_text(peak: LivePeak) -> str:
     """`at ISA 1042 (ds_read2_b64, attention.py:64), in loop L0`."""
-    place = place_in_file(peak.source.in_user_code) if peak.source is not None else ""
+    where = place(peak.source.in_user_code) if peak.source is not None else ""
     inside = f", in loop {peak.loop}" if peak.loop is not None else ""
-    named = ", ".join(part for part in (peak.instruction, place) if part)
+    named = ", ".join(part for part in (peak.instruction, where) if part)
     return f"at ISA {peak.line} ({named}){inside}"
 
 
@@ -316,11 +289,9 @@ def amount_text(peak: LivePeak, kernel: KernelReport) -> str:
 
 
 def curve_lines(counts: Sequence[tuple[int, int, int]], width: int) -> list[str]:
-    """The live VGPRs and AGPRs along the code, as bars, and a mark under the fullest place.
+    """Live VGPRs and AGPRs along the code (`LivePeak.counts`) as bars, a mark under the fullest.
 
-    Args:
-        counts: of each instruction, as `LivePeak.counts`.
-        width: characters; each stands for the fullest of its share of the instructions.
+    Each of the `width` characters stands for the fullest of its share of the instructions.
     """
     totals = [vgprs + agprs for _, vgprs, agprs in counts]
     if not totals:
@@ -339,10 +310,6 @@ def steps_text(pressure: RegisterPressure, *, has_agprs: bool) -> str:
     """How far the registers are from the next occupancy; "" if unknown.
 
     Registers alone: LDS may hold the occupancy down whatever they are.
-
-    Args:
-        pressure: of the kernel.
-        has_agprs: whether it uses AGPRs.
     """
     if pressure.level is None or pressure.allocated is None:
         return ""
@@ -365,13 +332,7 @@ def steps_text(pressure: RegisterPressure, *, has_agprs: bool) -> str:
 
 
 def pressure_bar(need: int, pressure: RegisterPressure, width: int) -> str:
-    """A bar of a need for registers on the kernel's scale, budget lines behind it.
-
-    Args:
-        need: in registers of the file.
-        pressure: of the kernel.
-        width: characters.
-    """
+    """A bar of so many registers on the kernel's scale, budget lines behind it."""
     most = max(pressure.most, 1)
     eighths = min(round(need * width * 8 / most), width * 8)
     full, part = divmod(eighths, 8)

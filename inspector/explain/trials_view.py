@@ -11,6 +11,14 @@ from .view import plural
 MOST_FAILED = 6
 """Changes that are no cure and are named."""
 MOST_HELPED = 4
+_SPILLS, _WAVES = "vgpr_spill_count", "occupancy.waves_per_eu"
+_FIGURES = {
+    _SPILLS: "{} spill{}",
+    _WAVES: "{} wave{}/SIMD",
+    "vgpr_count": "{} VGPRs",
+    "lds_bytes": "LDS {} B",
+}
+"""Metric -> its value and a plural's ending, in words."""
 MOST_REASON = 60
 """Characters of why a change failed."""
 
@@ -106,10 +114,7 @@ def outcome_text(trial: Trial) -> str:
     parts = [
         time_view.difference(trial.time) if trial.time is not None else "",
         "gone" if trial.gone else "the finding stays" if trial.gone is False else "",
-        _spills(metrics, diff),
-        _waves(metrics, diff),
-        _vgprs(diff),
-        _lds(diff),
+        *(_figure(name, words, metrics, diff) for name, words in _FIGURES.items()),
     ]
     if trial.new:
         parts.append(f"new: {', '.join(trial.new)}")
@@ -138,37 +143,18 @@ def _failed_text(trial: Trial, is_timed: bool) -> str:
     return f"{text} ({_number(spills[1])} spills, was {_number(spills[0])})" if spills else text
 
 
-def _spills(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
-    spills = metrics.get("vgpr_spill_count")
-    if "vgpr_spill_count" in diff:
-        noun = "spill" if spills == 1 else "spills"
-        return f"{_number(spills)} {noun} (was {_number(diff['vgpr_spill_count'][0])})"
-    if not isinstance(spills, int) or not spills:
-        return ""
-    return f"{plural(spills, 'spill')} as before"
-
-
-def _waves(metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
-    waves = metrics.get("occupancy.waves_per_eu")
-    unit = "wave/SIMD" if waves == 1 else "waves/SIMD"
-    if "occupancy.waves_per_eu" in diff:
-        before = diff["occupancy.waves_per_eu"][0]
-        return f"{_number(waves)} {unit} (was {_number(before)})"
-    return f"same {_number(waves)} {unit}" if waves is not None else ""
-
-
-def _vgprs(diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
-    if "vgpr_count" not in diff:
-        return ""
-    before, after = diff["vgpr_count"]
-    return f"{_number(after)} VGPRs (was {_number(before)})"
-
-
-def _lds(diff: Mapping[str, tuple[Scalar, Scalar]]) -> str:
-    if "lds_bytes" not in diff:
-        return ""
-    before, after = diff["lds_bytes"]
-    return f"LDS {_number(after)} B (was {_number(before)})"
+def _figure(
+    name: str, words: str, metrics: Mapping[str, Scalar], diff: Mapping[str, tuple[Scalar, Scalar]]
+) -> str:
+    """A figure of the code and what it was before; if it is the same, of spills and waves alone."""
+    if name in diff:
+        before, after = diff[name]
+        return f"{words.format(_number(after), '' if after == 1 else 's')} (was {_number(before)})"
+    value = metrics.get(name)
+    if name == _WAVES and value is not None:
+        return f"same {words.format(_number(value), '' if value == 1 else 's')}"
+    is_kept = name == _SPILLS and isinstance(value, int) and value
+    return f"{plural(value, 'spill')} as before" if is_kept else ""  # type: ignore[arg-type]
 
 
 def _number(value: Scalar) -> str:

@@ -9,6 +9,7 @@ report does not hold.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..model import (
@@ -27,6 +28,8 @@ UNKNOWN = "?"
 HOT, WARM = 10.0, 2.0
 """A source line with at least this share (%) of a kernel's samples is marked hot or warm."""
 SEVERITIES = ("error", "warning", "info")
+SEVERITY_TEXTS: Mapping[str, str] = {"error": "error", "warning": "warning", "info": "note"}
+"""Severity -> what people and CI systems call it."""
 NO_REMEDY = (
     "no finding: {spills} scratch accesses of spills in an iteration of the hot loops, for which no"
     " option or block size is known to help"
@@ -214,12 +217,14 @@ def findings_summary(kernel: KernelReport) -> str:
         if kernel.time is None:
             return "no finding, and no time is known"
         return f"no finding, {leads_summary(kernel)}" if kernel.leads else NOTHING_FOUND
-    tally = []
-    for severity in SEVERITIES:
-        n = sum(f.severity == severity for f in findings)
-        if n:
-            tally.append(plural(n, "note" if severity == "info" else severity))
-    return f"{plural(len(findings), 'finding')} ({', '.join(tally)})"
+    return f"{plural(len(findings), 'finding')} ({severities(f.severity for f in findings)})"
+
+
+def severities(graded: Iterable[str]) -> str:
+    """`1 error, 2 warnings`, or `no findings`."""
+    counts = Counter(graded)
+    told = (plural(counts[s], SEVERITY_TEXTS[s]) for s in SEVERITIES if counts[s])
+    return ", ".join(told) or "no findings"
 
 
 def saving(finding: Finding) -> str:
@@ -285,7 +290,8 @@ def _slowness(kernel: KernelReport) -> tuple[bool, float]:
 
 
 def _badness(kernel: KernelReport) -> tuple[float, ...]:
-    errors, *lesser = (sum(f.severity == s for f in kernel.findings) for s in SEVERITIES)
+    counts = Counter(finding.severity for finding in kernel.findings)
+    errors, *lesser = (counts[severity] for severity in SEVERITIES)
     return (errors, time_of_launches(kernel), hot_scratch(kernel), *lesser)
 
 

@@ -18,6 +18,7 @@ from ..base.streams import no_commands
 from ..compare.trials.planning import findings_to_try
 from ..explain import ids, loop_view, occupancy_view, time_view, view
 from ..explain.trials_view import tried_lines
+from ..lint.results import CheckedKernel
 from ..model import (
     Change,
     ErrorRecord,
@@ -84,24 +85,32 @@ class Budget:
         self.left -= size
         return True
 
+    def fitting(self, lines: Sequence[str], reserve: int) -> tuple[Sequence[str], int]:
+        """The first lines that fit and leave so many bytes, and how many others there are."""
+        self.left -= reserve
+        for number, line in enumerate(lines):
+            if not self.takes([line]):
+                return lines[:number], len(lines) - number
+        return lines, 0
+
 
 def write(
     report: Report, stream: TextIO, calls: AgentCalls = SHELL, *, whole: bool = False
 ) -> None:
     """Writes the kernels, worst first and of several a summary before, then what failed.
 
-    Args:
-        report: what was analysed.
-        stream: where to.
-        calls: names the next steps.
-        whole: all findings, loops and accesses, as far as they fit.
+    Of the `whole` all findings, loops and accesses, as far as they fit.
     """
     short = shortened_ids(report.kernels)
     kernels = view.worst_first(report.kernels)
     to_try = findings_to_try(report.kernels)
     lines: list[str] = []
     if len(kernels) > 1:
-        lines += [*_summary(kernels, short), ""]
+        graded = [[finding.severity for finding in kernel.findings] for kernel in kernels]
+        told = view.severities(severity for each in graded for severity in each)
+        lines.append(f"summary {view.plural(len(kernels), 'kernel')}: {told}")
+        subjects = (subject_of(kernel, short) for kernel in kernels)
+        lines += [*summary_lines(zip(subjects, graded, strict=True)), ""]
     for kernel in kernels:
         lines += [*_kernel(kernel, short, to_try, calls, whole=whole), ""]
     write_lines([*lines, *remarks(report.errors, report.notes)], stream)
@@ -121,7 +130,7 @@ def remarks(errors: Iterable[ErrorRecord], notes: Iterable[str]) -> Iterator[str
     yield from (f"note {note}" for note in notes)
 
 
-def shortened_ids(kernels: Sequence[KernelReport]) -> dict[str, str]:
+def shortened_ids(kernels: Sequence[KernelReport | CheckedKernel]) -> dict[str, str]:
     """Keys of the kernels and fingerprints of their findings -> what the report calls them."""
     keys = [ids.kernel_key(kernel.id) for kernel in kernels]
     return ids.shortened([*keys, *(f.fingerprint for k in kernels for f in k.findings)])
@@ -155,17 +164,10 @@ def finding_blocks(
     calls: AgentCalls = SHELL,
     to_try: frozenset[str] = frozenset(),
 ) -> Iterator[str]:
-    """Lines on findings, in their order, as long as the budget lasts; how many are left out.
+    """Lines on findings with their messages, as long as the budget lasts; how many are left out.
 
-    A cure that was said is not said again.
-
-    Args:
-        findings: each with its message.
-        subject: their kernel.
-        short: fingerprint -> id.
-        budget: of the kernel.
-        calls: names the next steps.
-        to_try: fingerprints of those for which `kinspect try` compiles something.
+    A cure that was said is not said again. `to_try` are fingerprints of those for which `kinspect
+    try` compiles something.
     """
     budget.left -= _LEFT_OUT
     printed = _Printed({}, {})
@@ -234,10 +236,7 @@ def applied(changes: Iterable[Change], subject: AgentSubject) -> str:
 
 
 def _change(change: Change, subject: AgentSubject) -> str:
-    """A change as data: its kind, name and value, the value before, and the place to make it.
-
-    Such as `option num_warps=4 was=8 at gemm.py:31`; without a value something is left out.
-    """
+    """A change as data: its kind, name and value, the value before, and the place to make it."""
     value = "" if change.value is None else f"={_quoted(change.value)}"
     before = "" if change.before is None else f" was={_quoted(change.before)}"
     is_passed = change.kind in ("option", "constexpr")
@@ -252,26 +251,16 @@ def _quoted(value: Scalar) -> str:
     return json.dumps(value) if isinstance(value, str) and " " in value else str(value)
 
 
-def _summary(kernels: Sequence[KernelReport], short: Mapping[str, str]) -> Iterator[str]:
-    """The run in a line, and a line for each of the worst kernels."""
-    everything = [finding.severity for kernel in kernels for finding in kernel.findings]
-    yield f"summary {view.plural(len(kernels), 'kernel')}: {severities(everything)}"
-    for kernel in kernels[:MOST_SUMMARISED]:
-        subject = subject_of(kernel, short)
-        counts = severities([finding.severity for finding in kernel.findings])
-        yield f"  {subject.id} {subject.label} {subject.arch or 'unknown target'}: {counts}"
-    if len(kernels) > MOST_SUMMARISED:
-        yield f"  and {len(kernels) - MOST_SUMMARISED} more"
-
-
-def severities(graded: Sequence[str]) -> str:
-    """`1 error, 2 warnings`, or `no findings`."""
-    counts = [
-        view.plural(graded.count(severity), "note" if severity == "info" else severity)
-        for severity in view.SEVERITIES
-        if severity in graded
+def summary_lines(rows: Iterable[tuple[AgentSubject, Iterable[str]]]) -> Iterator[str]:
+    """A line for each of the worst kernels, with the severities of its findings."""
+    lines = [
+        f"  {subject.id} {subject.label} {subject.arch or 'unknown target'}:"
+        f" {view.severities(graded)}"
+        for subject, graded in rows
     ]
-    return ", ".join(counts) or "no findings"
+    yield from lines[:MOST_SUMMARISED]
+    if len(lines) > MOST_SUMMARISED:
+        yield f"  and {len(lines) - MOST_SUMMARISED} more"
 
 
 def _kernel(
@@ -306,7 +295,6 @@ def _kernel(
 
 
 def _head(kernel: KernelReport, subject: AgentSubject, *, whole: bool) -> Iterator[str]:
-    """Name and place, options, time, registers, and what was assumed or not read."""
     yield subject.heading
     configuration = " ".join(view.configuration(kernel).split())
     if len(configuration) > _MOST_OPTIONS:

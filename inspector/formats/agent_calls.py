@@ -9,7 +9,6 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -21,10 +20,7 @@ class AgentSubject(Struct, frozen=True):
     """The kernel that lines are about.
 
     Args:
-        id: its shortened key.
         label: name and case, as --kernel takes it.
-        arch: gfx name.
-        path: the file it was read from.
         place: where it begins in the user's source; empty where that is not known.
         launch: where its options and constexprs are passed; empty where that is not known.
     """
@@ -53,46 +49,11 @@ SIGNATURE = "signature"
 """The argument with the types of a kernel that its file does not launch."""
 
 
-class AgentCalls(Protocol):
-    """How the next steps are named; None where there is no such step."""
-
-    def show(self, identity: str) -> str:
-        """Opens an id."""
-
-    def rest_of(self, identity: str) -> str:
-        """Prints what was left out of a loop."""
-
-    def analyze(self, subject: AgentSubject) -> str:
-        """Analyses one kernel again."""
-
-    def report(self, subject: AgentSubject) -> str:
-        """Prints the agent format's report of one kernel."""
-
-    def code(self, subject: AgentSubject) -> str:
-        """Prints a kernel's assembly."""
-
-    def code_of_part(self, identity: str, kernel_id: str, first: int, last: int) -> str:
-        """Prints the assembly of a part of a kernel, with the numbers of its lines."""
-
-    def registers(self, subject: AgentSubject) -> str | None:
-        """Prints who holds registers."""
-
-    def try_cures(self, subject: AgentSubject, rule: str | None = None) -> str:
-        """Compiles the cures of a rule's findings, or of all."""
-
-    def trials_in_full(self, subject: AgentSubject) -> str | None:
-        """Prints everything that was tried on a kernel."""
-
-    def comparison_in_full(self) -> str | None:
-        """What prints all of a comparison, added to the command that made it."""
-
-
 class ShellLaunch(Struct, frozen=True):
     """The words of a command line by which a target's kernels are found and compiled.
 
     Args:
         options: --signature and -D, --call, --workgroup, --set, with their values.
-        argv: arguments of the script.
         has_signature: whether a signature names the kernel, which has no case then.
         passed: --args with its value, by which the launch of a file of code is timed.
     """
@@ -107,11 +68,7 @@ _PLAIN = ShellLaunch()
 
 
 class ShellCalls:
-    """Commands of `kinspect`.
-
-    Args:
-        launch: what a command needs beside the target to find the same kernels.
-    """
+    """Commands of `kinspect`."""
 
     def __init__(self, launch: ShellLaunch = _PLAIN) -> None:
         self._launch = launch
@@ -147,7 +104,6 @@ class ShellCalls:
         return "--format json"
 
     def _command(self, name: str, subject: AgentSubject, *more: str) -> str:
-        """A command line about one kernel alone."""
         launch = self._launch
         label = subject.label.partition("[")[0] if launch.has_signature else subject.label
         path = f"./{subject.path}" if subject.path.startswith("-") else subject.path
@@ -161,11 +117,7 @@ class ShellCalls:
 
 
 class ToolCalls:
-    """Calls of the tools of `kinspect mcp`, `show(id="f557ab")`.
-
-    Args:
-        launch: further arguments that a target's kernels are found with: its signature, its argv.
-    """
+    """Calls of the tools of `kinspect mcp`, `show(id="f557ab")`."""
 
     def __init__(self, launch: Mapping[str, Argument] = MappingProxyType({})) -> None:
         self._launch = launch
@@ -202,7 +154,6 @@ class ToolCalls:
         return None
 
     def _selection(self, subject: AgentSubject) -> dict[str, Argument]:
-        """The arguments that select one kernel."""
         arch: dict[str, Argument] = {}
         if subject.arch is not None and subject.is_compiled:
             arch = {"arch": subject.arch}
@@ -212,6 +163,9 @@ class ToolCalls:
         return {"target": subject.path, "kernel": label, **arch, **self._launch}
 
 
+AgentCalls = ShellCalls | ToolCalls
+"""How the next steps are named: opening an id, printing the rest of a loop, and so on; None where
+there is no such step."""
 SHELL: AgentCalls = ShellCalls()
 TOOLS: AgentCalls = ToolCalls()
 
@@ -222,7 +176,6 @@ def _call(tool: str, arguments: Mapping[str, Argument]) -> str:
 
 
 def _literal(value: Argument) -> str:
-    """As Python writes it."""
     if isinstance(value, bool):
         return str(value)
     return json.dumps(value, ensure_ascii=False)

@@ -63,7 +63,6 @@ def micro(us: float) -> str:
 
 
 def _columns(bench: Bench) -> Columns:
-    """Returns the columns of the table, two for each competitor among them."""
     others: list[tuple[Column, Callable[[Timed], str]]] = []
     for competitor in _competitors(bench):
         others += [
@@ -109,7 +108,6 @@ def _error(case: Timed) -> str:
 
 
 def _rate(case: Timed, name: str) -> str:
-    """A rate at the case's mean time."""
     summary = case.summary
     value = getattr(case, name)(summary.mean) if summary is not None else None
     return "" if value is None else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
@@ -135,7 +133,6 @@ def _published(case: Timed) -> str:
 
 
 def _messages_and_notes(bench: Bench) -> Iterator[str]:
-    """The lines below the table: messages, tuning, notes, and published figures."""
     for case in bench.cases:
         if case.message:
             yield f"{case.name}: {case.status}: {case.message}"

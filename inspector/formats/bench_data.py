@@ -17,26 +17,9 @@ from ..report.json_write import plain
 
 SCHEMA_VERSION = 1
 COLUMNS = (
-    "kernel",
-    "device",
-    "number",
-    "case",
-    "status",
-    "best_us",
-    "mean_us",
-    "slowest_us",
-    "error_us",
-    "runs",
-    "tflops",
-    "gib_per_s",
-    "torch_us",
-    "times_torch",
-    "ck_us",
-    "times_ck",
-    "before_us",
-    "published_us",
-    "config",
-    "message",
+    *("kernel", "device", "number", "case", "status", "best_us", "mean_us", "slowest_us"),
+    *("error_us", "runs", "tflops", "gib_per_s", "torch_us", "times_torch", "ck_us", "times_ck"),
+    *("before_us", "published_us", "config", "message"),
 )
 """The columns of the CSV."""
 _RULE, _LINE = "=" * 32, "-" * 32
@@ -76,7 +59,6 @@ def write_csv(bench: Bench, stream: TextIO) -> None:
 
 
 def _case(case: Timed) -> dict[str, Any]:
-    """Returns a case as JSON values."""
     summary = case.summary
     fields = plain(case)
     others = {
@@ -111,7 +93,6 @@ def _figures(summary: Summary | None) -> Mapping[str, float | None]:
 
 
 def _flat(case: Timed) -> dict[str, Any]:
-    """Returns a case as cells of a table, by column."""
     row = _case(case)
     for competitor in case.others:
         summary = competitor.summary

@@ -67,16 +67,7 @@ def write_json(
     *,
     interrupted: bool = False,
 ) -> None:
-    """Writes everything as JSON, with null for what is unknown or not finite.
-
-    Args:
-        kernels: the results.
-        devices: the devices that they ran on.
-        seconds: wall time of the run.
-        tool: our name and version.
-        stream: the output.
-        interrupted: whether the run ended before all kernels were checked.
-    """
+    """Writes everything as JSON, with null for what is unknown or not finite."""
     upcast = any(case.upcast for kernel in kernels for case in kernel.cases)
     result = {
         "schema_version": SCHEMA_VERSION,
@@ -92,7 +83,6 @@ def write_json(
 
 
 def _kernel(kernel: KernelCheck) -> dict[str, Any]:
-    """Returns a kernel as JSON values."""
     return {
         "name": kernel.name,
         "file": kernel.path,

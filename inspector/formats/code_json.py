@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 from ..explain.code.marked_lines import MarkedLine
 from ..model import KernelReport, RegisterPressure
+from ..report.json_write import fields_of
 
 SCHEMA_VERSION = 1
 
@@ -28,9 +29,7 @@ def write(
     json.dump(
         {
             "schema_version": SCHEMA_VERSION,
-            "id": kernel.id,
-            "name": kernel.name,
-            "arch": kernel.arch,
+            **fields_of(kernel, "id", "name", "arch"),
             "kind": kind,
             "levels": [
                 {"waves_per_eu": waves, "registers": most}
@@ -49,10 +48,8 @@ def line_fields(line: MarkedLine) -> dict[str, Any]:
     return {
         "line": line.number,
         "code": line.text,
-        "source": {"file": source.file, "line": source.line} if source is not None else None,
-        "loop": line.loop,
-        "vgprs": line.vgprs,
-        "agprs": line.agprs,
+        "source": fields_of(source, "file", "line") if source is not None else None,
+        **fields_of(line, "loop", "vgprs", "agprs"),
         "registers": line.need,
         "rules": [finding.rule for finding in line.findings],
     }

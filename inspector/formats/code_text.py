@@ -33,16 +33,7 @@ def write(
     *,
     color: bool | None = None,
 ) -> None:
-    """Writes the lines under a heading, and the findings that point at some of them.
-
-    Args:
-        lines: of one text.
-        kernel: whose they are.
-        title: of the text.
-        pressure: of the kernel's registers, where the lines are those of its assembly.
-        stream: where to.
-        color: forces colour on or off.
-    """
+    """Writes the lines under a heading, and the findings that point at some of them."""
     paper = paper_for(stream, color)
     heading = Line(kernel.name, style="bold")
     heading.append(f"  {kernel.arch or 'unknown target'}  {title}")
@@ -145,12 +136,10 @@ def _style(findings: Sequence[Finding]) -> str:
 
 
 def _ordered(findings: Sequence[Finding]) -> list[Finding]:
-    """The gravest first."""
     return sorted(findings, key=lambda finding: [*SIGNS].index(finding.severity))
 
 
 def _findings(paper: Paper, lines: Sequence[MarkedLine]) -> None:
-    """Prints what the findings on the lines say, and on how many of these."""
     counts: dict[str, int] = {}
     by_fingerprint: dict[str, Finding] = {}
     for line in lines:

@@ -18,13 +18,7 @@ _LEFT_OUT = 60
 
 
 def write(report: DiffReport, stream: TextIO, calls: AgentCalls = SHELL) -> None:
-    """Writes the summary, the kernels that changed, worst first, then unpaired ones and errors.
-
-    Args:
-        report: the comparison.
-        stream: where to.
-        calls: names the next steps.
-    """
+    """Writes the summary, the kernels that changed, worst first, then unpaired ones and errors."""
     lines = [f"diff {diff_view.summary(report)}"]
     changed = [pair for pair in report.pairs if pair.verdict != "same"]
     for pair in changed:
@@ -39,20 +33,17 @@ def write(report: DiffReport, stream: TextIO, calls: AgentCalls = SHELL) -> None
 
 def _pair(pair: KernelDiff, calls: AgentCalls) -> Iterator[str]:
     """A pair within a kernel's share of bytes: what matters first, then each hot loop's figures."""
-    budget = Budget()
-    budget.left -= _LEFT_OUT
     lines = [
         f"kernel {'  '.join(diff_view.title_parts(pair))}: {diff_view.verdict_text(pair)}",
         *_changes(pair),
         *_loops(pair),
         *(f"  note {note}" for note in pair.remarks),
     ]
-    for number, line in enumerate(lines):
-        if not budget.takes([line]):
-            more = calls.comparison_in_full()
-            yield f"  {view.plural(len(lines) - number, 'more line')}{f': {more}' if more else ''}"
-            return
-        yield line
+    shown, left = Budget().fitting(lines, _LEFT_OUT)
+    yield from shown
+    if left:
+        more = calls.comparison_in_full()
+        yield f"  {view.plural(left, 'more line')}{f': {more}' if more else ''}"
 
 
 def _changes(pair: KernelDiff) -> Iterator[str]:

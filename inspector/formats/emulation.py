@@ -69,12 +69,7 @@ def _plain(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def document(result: EmulationResult, *, profile: bool = False) -> Document:
-    """Whether the script passed, what kernels did that they must not, and notes.
-
-    Args:
-        result: of the run.
-        profile: whether what each kernel executed follows.
-    """
+    """Whether the script passed, what kernels did that they must not, and notes; then profiles."""
     findings = [
         f"{finding_line(each)} in {kernel.name}"
         for kernel in result.kernels
@@ -260,7 +255,6 @@ def _main_classes(count: LineCount) -> str:
 
 
 def _source(count: LineCount) -> str:
-    """The text of a source line, as far as its file is here."""
     if count.file is None or not count.line:
         return ""
     return source_line(count.file, count.line)[:_SOURCE_WIDTH]
@@ -293,7 +287,6 @@ def _wasted_lines(access: AccessProfile) -> int:
 
 
 def _bank_conflicts(kernel: EmulationProfile) -> Iterator[str]:
-    """Cycles of LDS bank conflicts, and where most of them are."""
     accesses = [access for access in kernel.accesses if access.conflict_cycles]
     if not accesses:
         return
@@ -307,7 +300,6 @@ def _bank_conflicts(kernel: EmulationProfile) -> Iterator[str]:
 
 
 def _traffic(kernel: EmulationProfile) -> Iterator[str]:
-    """Distinct bytes and operations of a launch, and the operations per byte."""
     traffic = kernel.traffic
     if traffic is None:
         return
@@ -325,14 +317,12 @@ def _traffic(kernel: EmulationProfile) -> Iterator[str]:
 
 
 def _loop_trips(kernel: EmulationProfile) -> Iterator[str]:
-    """Iterations of the loops."""
     if kernel.trips:
         loops = ", ".join(f"{name} {count:g}" for name, count in kernel.trips.items())
         yield f"iterations of each loop, for each time it is entered: {loops}"
 
 
 def _divergence(kernel: EmulationProfile) -> Iterator[str]:
-    """Executions of branches at which the lanes of a wave divided."""
     divided = [branch for branch in kernel.branches if branch.divided]
     if not divided:
         return
@@ -346,7 +336,6 @@ def _divergence(kernel: EmulationProfile) -> Iterator[str]:
 
 
 def _imbalance(kernel: EmulationProfile) -> Iterator[str]:
-    """Yields how much the work of the workgroups differs, if it does."""
     spread = kernel.per_workgroup
     if spread is not None and spread.least != spread.most:
         yield (
@@ -365,6 +354,5 @@ def finding_line(finding: EmulationFinding) -> str:
 
 
 def _place(profile: AccessProfile | BranchProfile) -> str:
-    """An instruction with its source line, where that is known."""
     line = f"line {profile.source_line}: " if profile.source_line else ""
     return f"{line}{profile.instruction}"

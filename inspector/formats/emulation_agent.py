@@ -6,7 +6,6 @@ A run takes about as many tokens as a kernel does in `agent`; what does not fit 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import TextIO
 
 from ..explain.view import plural
@@ -37,7 +36,7 @@ def write(result: EmulationResult, stream: TextIO) -> None:
     lines += emulation.unjudged_lines(result)
     sections = tuple(emulation.kernel_section(kernel, _MOST_LINES) for kernel in result.kernels)
     lines += text.plain_lines(sections)
-    write_lines(_within_budget(lines), stream)
+    _write(lines, stream)
 
 
 def write_code(result: CodeResult, stream: TextIO) -> None:
@@ -45,7 +44,12 @@ def write_code(result: CodeResult, stream: TextIO) -> None:
     lines = [emulation.code_verdict(result.profile), *_findings((result.profile,))]
     lines += text.plain_lines((emulation.kernel_section(result.profile, _MOST_LINES),))
     lines += [emulation.buffer_line(buffer) for buffer in result.buffers]
-    write_lines(_within_budget(lines), stream)
+    _write(lines, stream)
+
+
+def _write(lines: Sequence[str], stream: TextIO) -> None:
+    shown, left = Budget().fitting(lines, _LEFT_OUT)
+    write_lines((*shown, plural(left, "more line")) if left else shown, stream)
 
 
 def _failures(failures: Sequence[ScriptFailure]) -> Iterator[str]:
@@ -64,16 +68,3 @@ def _findings(kernels: Sequence[EmulationProfile]) -> Iterator[str]:
     for kernel in kernels:
         for finding in kernel.findings:
             yield f"finding {kernel.name}: {emulation.finding_line(finding)}"
-
-
-def _within_budget(lines: Sequence[str]) -> Iterator[str]:
-    budget = Budget()
-    budget.left -= _LEFT_OUT
-    fitting = 0
-    for line in lines:
-        if not budget.takes([line]):
-            break
-        fitting += 1
-    yield from islice(lines, fitting)
-    if fitting < len(lines):
-        yield plural(len(lines) - fitting, "more line")

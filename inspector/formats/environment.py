@@ -20,12 +20,7 @@ UNKNOWN = "–"
 
 
 def check_document(report: MachineReport, every: bool) -> Document:
-    """The facts by group, and what to do.
-
-    Args:
-        report: the facts.
-        every: variables that are not set and need not be as well.
-    """
+    """The facts by group, and what to do; `every`: also variables that need not be set."""
     columns: Columns = (
         ("", lambda fact: fact.name),
         (
@@ -104,7 +99,6 @@ def shell_lines(changes: Sequence[SettingChange], *, back: bool) -> Iterator[str
 
 
 def _is_silent(fact: MachineFact) -> bool:
-    """A variable that is not set and need not be."""
     offered = fact.expected != "" and fact.verdict in (Verdict.CHOICE, Verdict.ABSENT)
     fine = fact.verdict is Verdict.GOOD and fact.expected in ("", "unset")
     return fact.group == GROUP and fact.value is None and (offered or fine)

@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from msgspec import to_builtins
-
 from ..base.streams import dump_json
 from ..host.fault.values import CodeLine, FaultReport, Message, Stop, Suspect
 from ..model import SourceLoc
+from ..report.json_write import fields_of, plain
 
 SCHEMA = 1
 _MOST_SHOWN = 8
@@ -85,7 +84,6 @@ def _head(stop: Stop) -> str:
 
 
 def _stop(stop: Stop) -> Iterator[str]:
-    """Yields the lines of a stop: where it is, its culprit or suspects, and the code around it."""
     yield _head(stop)
     for reason in stop.reasons:
         if reason in _MEANINGS:
@@ -165,7 +163,6 @@ def _position(loc: SourceLoc | None) -> str:
 
 
 def _value(report: FaultReport) -> dict[str, Any]:
-    """Returns the report as JSON values."""
     return {
         "schema": SCHEMA,
         "kind": "fault",
@@ -176,13 +173,12 @@ def _value(report: FaultReport) -> dict[str, Any]:
         "kernel": report.kernel or None,
         "messages": [
             {
-                "kind": m.kind,
-                "text": m.text,
-                "gpu_node": m.gpu,
-                "address": _hex(m.address),
-                "reason": m.reason or None,
+                **fields_of(message, "kind", "text"),
+                "gpu_node": message.gpu,
+                "address": _hex(message.address),
+                "reason": message.reason or None,
             }
-            for m in report.messages
+            for message in report.messages
         ],
         "stops": [_stop_value(stop) for stop in report.stops],
         "notes": report.notes,
@@ -190,7 +186,6 @@ def _value(report: FaultReport) -> dict[str, Any]:
 
 
 def _stop_value(stop: Stop) -> dict[str, Any]:
-    """Returns a stop as JSON values."""
     return {
         "pc": hex(stop.pc),
         "reasons": stop.reasons,
@@ -206,11 +201,10 @@ def _stop_value(stop: Stop) -> dict[str, Any]:
         "exact": stop.culprit is not None,
         "context": [_line_value(line) for line in stop.context],
         "suspects": [
-            {**to_builtins(s), "code": _line_value(s.code), "address": _hex(s.address)}
+            {**plain(s), "code": _line_value(s.code), "address": _hex(s.address)}
             for s in stop.suspects
         ],
-        "registers": stop.registers,
-        "notes": stop.notes,
+        **fields_of(stop, "registers", "notes"),
     }
 
 

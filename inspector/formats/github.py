@@ -28,13 +28,9 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
 def write(
     report: LintReport, stream: TextIO, *, root: Path | None = None, limit: int = MOST
 ) -> None:
-    """Writes a line per finding, and a summary.
+    """Writes a line per finding, at most so many annotations of one severity, and a summary.
 
-    Args:
-        report: the result.
-        stream: the output.
-        root: the repository's root, which paths are relative to; None: that of the current folder.
-        limit: the number of annotations of one severity.
+    Paths are relative to the root; None: that of the current folder's repository.
     """
     folder = root or repository_root()
     stream = underneath(stream)  # the wrapper would spell its commands out
@@ -55,7 +51,6 @@ def write(
 
 
 def _annotations(report: LintReport, root: Path) -> Iterator[tuple[str, dict[str, str], str]]:
-    """Yields (command, properties, message) for errors, findings and unused suppressions."""
     for error in report.errors:
         problem = ": ".join(part for part in (error.kernel, error.stage, error.message) if part)
         properties = _file(error.file, None, root) if error.file else {}

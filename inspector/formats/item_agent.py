@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TextIO
 
 from ..explain.items import NamedItem
@@ -24,25 +25,14 @@ def write(
     details: bool = False,
     calls: AgentCalls = SHELL,
 ) -> None:
-    """Writes it; of a kernel its report in the agent format.
-
-    Args:
-        named: the kernel or its part.
-        rule: of the findings; None where it is not at hand, or something else is named.
-        stream: where to.
-        details: writes all metrics of a loop.
-        calls: names the next steps.
-    """
+    """Writes it; of a kernel its report in the agent format; `details`: all metrics of a loop."""
     if named.is_kernel:
         agent.write(Report("", {}, (named.kernel,), ()), stream, calls, whole=True)
         return
     document = item_text.document(named, rule, details=details, calls=calls)
-    budget = agent.Budget()
-    budget.left -= _LEFT_OUT
-    lines = list(text.plain_lines(document))
-    fitting = 0
-    while fitting < len(lines) and (details or budget.takes([lines[fitting]])):
-        fitting += 1
-    left = len(lines) - fitting
+    shown: Sequence[str] = list(text.plain_lines(document))
+    left = 0
+    if not details:
+        shown, left = agent.Budget().fitting(shown, _LEFT_OUT)
     more = [f"  {plural(left, 'more line')}"] if left else []
-    agent.write_lines([*lines[:fitting], *more], stream)
+    agent.write_lines([*shown, *more], stream)

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 from ..explain.code.marked_lines import MarkedLine
 from ..lint.rule import RuleText
 from ..model import Finding, KernelReport, LoopReport, MemoryOp
-from ..report.json_write import finding_fields, kernel_dict, loop_fields, plain
+from ..report.json_write import fields_of, finding_fields, kernel_dict, loop_fields, plain
 from .code_json import line_fields
 
 SCHEMA_VERSION = 1
@@ -25,14 +25,7 @@ def write_findings(
     """Writes findings of one fingerprint, why their rule asks, and the code that they are about."""
     fields = {
         "findings": [finding_fields(finding) for finding in findings],
-        "rule": None
-        if rule is None
-        else {
-            "id": rule.id,
-            "name": rule.name,
-            "explain": rule.explain,
-            "references": [{"title": r.title, "url": r.url} for r in rule.references],
-        },
+        "rule": rule and fields_of(rule, "id", "name", "explain", "references"),
     }
     _write("finding", fields, kernel, lines, stream)
 
@@ -69,16 +62,10 @@ def _write(
     lines: Sequence[MarkedLine],
     stream: TextIO,
 ) -> None:
-    of_kernel = {
-        "id": kernel.id,
-        "name": kernel.name,
-        "arch": kernel.arch,
-        "source": plain(kernel.source),
-    }
     document = {
         "schema_version": SCHEMA_VERSION,
         "kind": kind,
-        "kernel": of_kernel,
+        "kernel": fields_of(kernel, "id", "name", "arch", "source"),
         **fields,
         "lines": [line_fields(line) for line in lines],
     }

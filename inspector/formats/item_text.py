@@ -30,11 +30,7 @@ def document(
 ) -> Document:
     """A loop, an access, or findings of one fingerprint.
 
-    Args:
-        named: what an id names.
-        rule: of the findings; None where it is not at hand, or something else is named.
-        details: all metrics of a loop; else those that matter, and how to get the rest.
-        calls: names what prints the rest.
+    Of a loop's metrics those that matter, and how to get the rest, unless `details` are asked for.
     """
     if named.loop is not None:
         return (_loop(named, named.loop, details, calls),)

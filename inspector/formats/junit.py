@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape, quoteattr
 from msgspec import Struct
 
 from ..base.printable import one_line, printable_columns
+from ..explain.view import SEVERITY_TEXTS, severities
 from ..lint.ranking import SEVERITIES
 from ..lint.results import CheckedKernel, LintReport
 from ..model import ErrorRecord, Finding
@@ -31,11 +32,8 @@ class _Case(Struct, frozen=True):
     """A kernel that passed, failed, or could not be linted.
 
     Args:
-        name: distinct in its suite.
         outcome: the element in the case: `failure`, `error`, or "" for a case that passed.
         type: severity of the worst finding of a failure, stage of an error.
-        message: what failed, in one line.
-        text: all of it.
     """
 
     name: str
@@ -58,13 +56,7 @@ class _Suite(Struct, frozen=True):
 
 
 def write(report: LintReport, stream: TextIO, *, date: datetime | None = None) -> None:
-    """Writes the document.
-
-    Args:
-        report: the result.
-        stream: the output.
-        date: the date of the suites; None for the time of the call.
-    """
+    """Writes the document; the suites are of a date, None: of now."""
     # The schemas demand a time without a zone, and a duration, which a static check does not have.
     timestamp = (date or datetime.now(timezone.utc)).strftime("%Y-%m-%dT%H:%M:%S")
     properties = {
@@ -79,7 +71,6 @@ def write(report: LintReport, stream: TextIO, *, date: datetime | None = None) -
 
 
 def _suites(report: LintReport) -> Iterator[_Suite]:
-    """Yields a suite for each file, in the order of the report."""
     by_file: dict[str, list[CheckedKernel | ErrorRecord]] = {}
     for kernel in report.kernels:
         by_file.setdefault(_file_name(kernel.file), []).append(kernel)
@@ -90,7 +81,6 @@ def _suites(report: LintReport) -> Iterator[_Suite]:
 
 
 def _suite(report: LintReport, file: str, results: Iterable[CheckedKernel | ErrorRecord]) -> _Suite:
-    """Returns the suite of a file."""
     cases: list[_Case] = []
     output: list[str] = []
     name_counts: Counter[str] = Counter()  # CI systems tell cases by their names
@@ -116,13 +106,12 @@ def _kernel_case(report: LintReport, kernel: CheckedKernel, name: str) -> _Case:
         outcome="failure",
         type=min((finding.severity for finding in failing), key=SEVERITIES.index),
         # Findings come errors first.
-        message=f"{view.tally_of(failing)}: {failing[0].message}",
+        message=f"{severities(finding.severity for finding in failing)}: {failing[0].message}",
         text=[line for finding in failing for line in _finding_lines(report, kernel, finding)],
     )
 
 
 def _error_case(error: ErrorRecord) -> _Case:
-    """Returns the case of a kernel or file that could not be linted."""
     return _Case(
         name=error.kernel or _WHOLE_FILE,
         outcome="error",
@@ -150,7 +139,7 @@ def _finding_lines(report: LintReport, kernel: CheckedKernel, finding: Finding) 
     place = view.place_of(kernel, finding)
     numbers = (place.line, finding.column_in(place.file, place.line))
     position = ":".join((place.file, *(str(number) for number in numbers if number)))
-    severity = view.SEVERITY_TEXTS[finding.severity]
+    severity = SEVERITY_TEXTS[finding.severity]
     lines = [
         f"{severity} {view.title_of(report, finding.rule)} {position}",
         f"  {finding.message}",
@@ -159,14 +148,12 @@ def _finding_lines(report: LintReport, kernel: CheckedKernel, finding: Finding) 
 
 
 def _file_name(file: str) -> str:
-    """Returns a file's name in one line; `(no file)` where it is unknown."""
     return one_line(file) or _UNKNOWN_FILE
 
 
 def _suite_lines(
     suite: _Suite, suite_id: int, timestamp: str, properties: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yields the element of a suite."""
     attributes = {
         "name": suite.file,
         "package": suite.file.rpartition("/")[0],
@@ -192,7 +179,6 @@ def _suite_lines(
 
 
 def _case_lines(case: _Case, file: str) -> Iterator[str]:
-    """Yields the element of a case."""
     attributes = _attributes({"name": case.name, "classname": file, "time": "0"})
     if not case.outcome:
         yield f"    <testcase{attributes}/>"

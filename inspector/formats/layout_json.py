@@ -13,19 +13,12 @@ from ..ttgir.holders import Holder
 
 
 def write(drawn: Sequence[LayoutDrawing], title: str, stream: TextIO) -> None:
-    """Writes the layouts.
-
-    Args:
-        drawn: the values.
-        title: the kernel and its target.
-        stream: where to.
-    """
+    """Writes the layouts."""
     data = {"schema_version": 1, "kernel": title, "values": [_entry(item) for item in drawn]}
     dump_json(data, stream)
 
 
 def _entry(item: LayoutDrawing) -> dict[str, Any]:
-    """Returns the JSON fields of a value and of the picture of its layout."""
     value, picture = item.value, item.picture
     entry: dict[str, Any] = {
         "value": value.name,
@@ -71,7 +64,6 @@ def _holder(holder: Holder) -> dict[str, int]:
 
 
 def _lds(picture: LdsPicture) -> dict[str, Any]:
-    """Returns the JSON fields of a picture of LDS."""
     return {
         "copies": picture.copies,
         "bytes": picture.span,

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import colorsys
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Sequence
 from typing import TextIO
 from xml.sax.saxutils import escape
-
-from msgspec import Struct
 
 from ..base.printable import one_line
 from ..base.version import VERSION
 from ..explain import layout_view
 from ..explain.layout_values import LayoutDrawing
-from ..explain.lds_picture import LdsPicture
-from ..explain.register_picture import LaneCell, RegisterPicture
-from ..explain.view import plural
+from ..explain.layout_view import Grid
 
 WIDTH = 920.0
 MOST_ROWS = 256
@@ -41,22 +38,6 @@ footer { color: #59636e; font-size: 13px; }
 """
 
 
-class _Square(Struct, frozen=True):
-    """One cell as it is drawn."""
-
-    text: str
-    color: str
-    tip: str
-
-
-class _Grid(Struct, frozen=True):
-    """A panel: cells with a number beside each row and above each column."""
-
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    squares: tuple[tuple[_Square, ...], ...]
-
-
 def write(drawn: Sequence[LayoutDrawing], stream: TextIO) -> None:
     """Writes pictures one below the other, as one drawing."""
     parts, heights = [], [0.0]
@@ -68,13 +49,7 @@ def write(drawn: Sequence[LayoutDrawing], stream: TextIO) -> None:
 
 
 def write_page(drawn: Sequence[LayoutDrawing], title: str, stream: TextIO) -> None:
-    """Writes pictures as one HTML page: a table of contents, and each picture as inline SVG.
-
-    Args:
-        drawn: the pictures.
-        title: the kernel and its target.
-        stream: where to.
-    """
+    """Writes pictures as one HTML page: a table of contents, and each picture as inline SVG."""
     heading = escape(one_line(title))
     stream.write(
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
@@ -114,101 +89,26 @@ def _item(item: LayoutDrawing) -> tuple[str, float]:
     y = _MARGIN + _LINE
     parts.append(_text(_MARGIN, y, f"{item.title}  {item.origin}", weight="bold"))
     description = "  ".join([*filter(None, [item.alias]), *item.described])
-    for sentence, panel in ((description, None), *_panels(item.picture)):
-        for line in _wrapped(sentence):
-            y += _LINE
-            parts.append(_text(_MARGIN, y, line))
-        if panel is not None:
-            body, height = _panel(panel, y + _LINE / 2)
+
+    def tell(*sentences: str) -> None:
+        nonlocal y
+        for sentence in sentences:
+            for line in textwrap.wrap(sentence, _WRAP, break_on_hyphens=False):
+                y += _LINE
+                parts.append(_text(_MARGIN, y, line))
+
+    tell(description)
+    for panel in layout_view.panels(item.picture, MOST_ROWS, _MOST_TILES):
+        tell(*panel.sentences, *panel.lines)
+        if panel.grid is not None:
+            body, height = _grid(panel.grid, y + _LINE / 2)
             parts.append(body)
             y += height + _LINE
+        tell(panel.more, panel.ending)
     return "".join(parts), y + _MARGIN
 
 
-def _panels(
-    picture: RegisterPicture | LdsPicture | None,
-) -> Iterator[tuple[str, _Grid | None]]:
-    if picture is None:
-        yield layout_view.UNKNOWN_LAYOUT, None
-    elif isinstance(picture, RegisterPicture):
-        yield from _register_panels(picture)
-    else:
-        yield from _lds_panels(picture)
-
-
-def _register_panels(picture: RegisterPicture) -> Iterator[tuple[str, _Grid | None]]:
-    """Yields titles with a wave's tile, the workgroup's tiles, and the planes."""
-    labels = layout_view.cell_labels(cell for row in picture.cells for cell in row)
-    yield layout_view.holders_text(picture), None
-
-    def cell_square(cell: LaneCell) -> _Square:
-        return _Square(
-            labels.of(cell.holder),
-            number_color(cell.holder.lane, picture.lanes),
-            layout_view.cell_tip(picture, cell),
-        )
-
-    yield layout_view.tile_title(picture, labels), _grid(picture.cells, cell_square)
-    if len(picture.tiles) * len(picture.tiles[0]) > 1:
-        grid = picture.grouped(*_MOST_TILES)
-
-        def tile_square(cell: LaneCell) -> _Square:
-            return _Square(
-                layout_view.tile_label(picture, grid, cell.holder),
-                number_color(cell.holder.warp, picture.waves),
-                layout_view.tile_tip(picture, grid, cell),
-            )
-
-        yield layout_view.tiles_title(picture, grid), _grid(grid.cells, tile_square)
-    if len(picture.planes) > 1:
-        yield layout_view.PLANES, None
-        for where, holder in picture.planes[1 : MOST_ROWS + 1]:
-            yield layout_view.plane_label(where, holder), None
-        if len(picture.planes) > MOST_ROWS + 1:
-            yield f"… {plural(len(picture.planes) - 1 - MOST_ROWS, 'plane')} more", None
-
-
-def _grid(cells: Sequence[Sequence[LaneCell]], square: Callable[[LaneCell], _Square]) -> _Grid:
-    """Returns the first rows of cells as squares, with coordinates of their elements."""
-    rows = cells[:MOST_ROWS]
-    return _Grid(
-        tuple(str(row[0].first[-2]) for row in rows),
-        tuple(str(cell.first[-1]) for cell in cells[0]),
-        tuple(tuple(map(square, row)) for row in rows),
-    )
-
-
-def _lds_panels(picture: LdsPicture) -> Iterator[tuple[str, _Grid | None]]:
-    """Yields the rows of a buffer with the bank of each cell, and what is left out."""
-    *sentences, last = layout_view.buffer_titles(picture)
-    for sentence in sentences:
-        yield sentence, None
-    yield (
-        last,
-        _Grid(
-            tuple(layout_view.row_numbers(rows) for _, rows in picture.patterns[:MOST_ROWS]),
-            tuple(str(column * picture.cell) for column in range(len(picture.rows[0].starts))),
-            tuple(
-                tuple(
-                    _Square(
-                        str(byte if (bank := picture.bank(byte)) is None else bank),
-                        number_color(picture.bank(byte) or 0, picture.banks or 1),
-                        layout_view.byte_tip(picture, row, column),
-                    )
-                    for column, byte in enumerate(row.starts)
-                )
-                for row, _ in picture.patterns[:MOST_ROWS]
-            ),
-        ),
-    )
-    if len(picture.patterns) > MOST_ROWS:
-        yield f"… {plural(len(picture.patterns) - MOST_ROWS, 'row')} more", None
-    planes = layout_view.buffer_planes(picture)
-    if planes:
-        yield planes, None
-
-
-def _panel(grid: _Grid, top: float) -> tuple[str, float]:
+def _grid(grid: Grid, top: float) -> tuple[str, float]:
     """Draws a grid; also returns its height with the numbers above it."""
     head = max(_HEAD, max(map(len, grid.rows)) * 7.5 + 12)
     count = len(grid.columns)
@@ -226,9 +126,10 @@ def _panel(grid: _Grid, top: float) -> tuple[str, float]:
         parts.append(_text(left - 8, y + 14, number, fill="#59636e", anchor="end"))
         for column, square in enumerate(row):
             x = left + column * width
+            color = number_color(square.number, grid.count)
             parts.append(
                 f'<g><title>{escape(square.tip)}</title><rect x="{x:.5g}" y="{y:g}" '
-                f'width="{width:.5g}" height="{_CELL_HEIGHT:g}" fill="{square.color}" '
+                f'width="{width:.5g}" height="{_CELL_HEIGHT:g}" fill="{color}" '
                 f'stroke="#fff"/>'
             )
             if size >= _NARROWEST_TEXT / 2:
@@ -248,12 +149,6 @@ def _text(
     extra += f' text-anchor="{anchor}"' if anchor else ""
     clean = escape(one_line(text))
     return f'<text x="{x:g}" y="{y:g}" fill="{fill}"{extra}>{clean}</text>'
-
-
-def _wrapped(text: str) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, _WRAP, break_on_hyphens=False)
 
 
 def number_color(number: int, count: int) -> str:

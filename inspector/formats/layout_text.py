@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TextIO
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from ..explain import layout_view
 from ..explain.layout_values import LaidOutValue, LayoutDrawing, alike
-from ..explain.lds_picture import LdsPicture
-from ..explain.register_picture import LaneCell, RegisterPicture
+from ..explain.layout_view import Grid, Square
 from ..explain.view import plural
 from ..present.paper import Line, Paper, paper_for
-from ..ttgir.holders import Holder
 
 WIDTH = 80
 MOST_ROWS = 64
@@ -33,16 +31,7 @@ def write_list(
     values: Sequence[LaidOutValue], title: str, stream: TextIO, *, ttgir_lines: bool,
     color: bool | None = None, lds_map: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Writes the values that have a layout, those of one layout together, then the map of LDS.
-
-    Args:
-        values: of a kernel.
-        title: of it.
-        stream: the output.
-        ttgir_lines: whether its lines are those of the TTGIR, not of the source.
-        color: forces colour on or off; None leaves it to the stream.
-        lds_map: lines of it, the first a title.
-    """
+    """Writes the values that have a layout, those of one layout together, then the map of LDS."""
     paper = paper_for(stream, color)
     paper.print(Line(title, "bold"))
     by_layout: dict[str, list[LaidOutValue]] = {}
@@ -75,13 +64,7 @@ def _listed(group: Sequence[LaidOutValue], ttgir_lines: bool) -> tuple[str, ...]
 
 
 def write(drawn: Sequence[LayoutDrawing], stream: TextIO, *, color: bool | None = None) -> None:
-    """Writes pictures, one after the other.
-
-    Args:
-        drawn: the pictures.
-        stream: the output.
-        color: forces colour on or off; None leaves it to the stream.
-    """
+    """Writes pictures, one after the other."""
     paper = paper_for(stream, color)
     for number, item in enumerate(drawn):
         if number:
@@ -94,13 +77,15 @@ def write(drawn: Sequence[LayoutDrawing], stream: TextIO, *, color: bool | None 
             paper.print(head)
             paper.print(Line(f"  {item.origin}"))
         _print_layout(paper, item.alias, item.described)
-        paper.print(Line())
-        if isinstance(item.picture, RegisterPicture):
-            _print_registers(paper, item.picture)
-        elif isinstance(item.picture, LdsPicture):
-            _print_lds(paper, item.picture)
-        else:
-            paper.print(Line(layout_view.UNKNOWN_LAYOUT))
+        for panel in layout_view.panels(item.picture, MOST_ROWS, _MOST_TILES):
+            paper.print(Line())
+            _print_sentences(paper, *panel.sentences)
+            if panel.grid is not None:
+                (_print_lds if panel.grid.starts else _print_registers)(paper, panel.grid)
+            for line in panel.lines:
+                paper.print(Line(f"  {line}"))
+            _print_omitted(paper, panel.more)
+            _print_sentences(paper, panel.ending)
 
 
 def _print_layout(paper: Paper, alias: str, described: Sequence[str]) -> None:
@@ -120,82 +105,43 @@ def _print_layout(paper: Paper, alias: str, described: Sequence[str]) -> None:
         paper.print(Line(line.replace("\0", " "), "dim"))
 
 
-def _print_sentence(paper: Paper, text: str) -> None:
-    for line in textwrap.wrap(text, min(paper.width, WIDTH), break_on_hyphens=False):
-        paper.print(Line(line))
+def _print_sentences(paper: Paper, *texts: str) -> None:
+    for text in texts:
+        for line in textwrap.wrap(text, min(paper.width, WIDTH), break_on_hyphens=False):
+            paper.print(Line(line))
 
 
-def _print_registers(paper: Paper, picture: RegisterPicture) -> None:
-    """Prints the tile of a wave, the tiles of the workgroup, and the planes."""
-    _print_sentence(paper, layout_view.holders_text(picture))
-    paper.print(Line())
-    labels = layout_view.cell_labels(cell for row in picture.cells for cell in row)
-    _print_sentence(paper, layout_view.tile_title(picture, labels))
-    group = max(1, picture.lanes // len(_SWATCHES))
-    _print_cells(
-        paper,
-        picture.cells,
-        labels.of,
-        lambda cell: cell.holder.lane // group,
-        runs=not labels.waves and not labels.registers and not labels.blocks,
-    )
-    if len(picture.tiles) * len(picture.tiles[0]) > 1:
-        paper.print(Line())
-        grid = picture.grouped(*_MOST_TILES)
-        _print_sentence(paper, layout_view.tiles_title(picture, grid))
-        _print_cells(
-            paper,
-            grid.cells,
-            lambda holder: layout_view.tile_label(picture, grid, holder),
-            lambda cell: cell.holder.warp,
-            runs=False,
-        )
-    if len(picture.planes) > 1:
-        paper.print(Line())
-        _print_sentence(paper, layout_view.PLANES)
-        for where, holder in picture.planes[1 : MOST_ROWS + 1]:
-            paper.print(Line(f"  {layout_view.plane_label(where, holder)}"))
-        _print_omitted(paper, len(picture.planes) - 1 - MOST_ROWS, "plane")
+def _print_omitted(paper: Paper, more: str) -> None:
+    if more:
+        paper.print(Line(f"  {more}: --format svg or html draws all", "dim"))
 
 
-def _print_omitted(paper: Paper, count: int, word: str) -> None:
-    if count > 0:
-        paper.print(Line(f"  … {plural(count, word)} more: --format svg or html draws all", "dim"))
-
-
-def _print_cells(
-    paper: Paper,
-    cells: Sequence[Sequence[LaneCell]],
-    label: Callable[[Holder], str],
-    swatch: Callable[[LaneCell], int],
-    *,
-    runs: bool,
-) -> None:
-    """Prints cells by rows, coordinates at the top and on the left."""
-    margin = len(str(cells[-1][0].first[-2])) if len(cells[0][0].first) > 1 else 1
+def _print_registers(paper: Paper, grid: Grid) -> None:
+    margin = len(grid.rows[-1])
     available = min(paper.width, WIDTH) - margin - 4
-    lanes = [[cell.holder.lane for cell in row] for row in cells]
-    across = _merged(lanes, available) if runs else 1
-    down = _merged(list(zip(*lanes, strict=True)), _TALL, height=1) if runs and across == 1 else 1
+    lanes = [[square.number for square in row] for row in grid.squares]
+    across = _merged(lanes, available) if grid.is_run else 1
+    is_tall = grid.is_run and across == 1
+    down = _merged(list(zip(*lanes, strict=True)), _TALL, height=1) if is_tall else 1
     if down > 1:
-        _print_sentence(paper, f"({down} cells one below the other are drawn as one)")
+        _print_sentences(paper, f"({down} cells one below the other are drawn as one)")
     if across > 1:
-        _print_sentence(paper, f"({across} cells side by side are drawn as one)")
+        _print_sentences(paper, f"({across} cells side by side are drawn as one)")
     count = max(across, down)  # one of them is 1
 
-    def text(cell: LaneCell) -> str:
-        first = cell.holder.lane
-        return f"{first}–{first + count - 1}" if count > 1 else label(cell.holder)
+    def merged(square: Square) -> Square:
+        first = square.number
+        return replace(square, text=f"{first}–{first + count - 1}") if count > 1 else square
 
-    rows = [
-        _GridRow(
-            [(text(cell), swatch(cell)) for cell in row[::across]],
-            f"{row[0].first[-2]:>{margin}}",
-        )
-        for row in cells[::down]
-    ]
-    heads = [str(cell.first[-1]) for cell in cells[0][::across]]
-    _print_rows(paper, " " * margin, heads, rows, available)
+    shown = replace(
+        grid,
+        rows=grid.rows[::down],
+        columns=grid.columns[::across],
+        squares=tuple(tuple(map(merged, row[::across])) for row in grid.squares[::down]),
+    )
+    _print_rows(paper, " " * margin, margin, shown)
+    left = len(shown.rows) - MOST_ROWS
+    _print_omitted(paper, f"… {plural(left, 'row')} more" if left > 0 else "")
 
 
 def _merged(lines: Sequence[Sequence[int]], available: int, height: int = 0) -> int:
@@ -218,73 +164,33 @@ def _merged(lines: Sequence[Sequence[int]], available: int, height: int = 0) -> 
     return merged
 
 
-def _print_lds(paper: Paper, picture: LdsPicture) -> None:
-    """Prints the rows of a buffer with the bank of each cell."""
-    for sentence in layout_view.buffer_titles(picture):
-        _print_sentence(paper, sentence)
-    heads = [str(column * picture.cell) for column in range(len(picture.rows[0].starts))]
-    numbers = [layout_view.row_numbers(rows) for _, rows in picture.patterns]
-    margin = max(3, *map(len, numbers))
-    bytes_width = max(4, len(str(picture.patterns[-1][0].starts[0])))
-    group = max(1, (picture.banks or len(_SWATCHES)) // len(_SWATCHES))
-
-    def cell(byte: int) -> tuple[str, int]:
-        bank = picture.bank(byte)
-        return str(byte if bank is None else bank), (bank or 0) // group
-
-    rows = [
-        _GridRow(
-            [cell(byte) for byte in row.starts],
-            f"{number:>{margin}}",
-            [f" {byte:>{bytes_width}}" for byte in row.starts],
-        )
-        for number, (row, _) in zip(numbers, picture.patterns, strict=True)
-    ]
-    available = min(paper.width, WIDTH) - margin - bytes_width - 6
-    corner = f"{'row':>{margin}} {'byte':>{bytes_width}}"
-    _print_rows(paper, corner, heads, rows, available, spaced=True)
-    _print_sentence(paper, layout_view.buffer_planes(picture))
+def _print_lds(paper: Paper, grid: Grid) -> None:
+    """Prints the rows of a buffer with the bank of each cell, and the byte where a part begins."""
+    margin = max(3, *map(len, grid.rows))
+    bytes_width = max(4, len(str(grid.starts[-1][0])))
+    _print_rows(paper, f"{'row':>{margin}} {'byte':>{bytes_width}}", margin, grid)
 
 
-class _GridRow(Struct, frozen=True):
-    """A row of a grid.
-
-    Args:
-        cells: each cell's text and colour.
-        label: what stands before them.
-        starts: for each cell, what is added to the label where a part begins with it.
-    """
-
-    cells: Sequence[tuple[str, int]]
-    label: str
-    starts: Sequence[str] = ()
-
-
-def _print_rows(
-    paper: Paper,
-    corner: str,
-    heads: Sequence[str],
-    rows: Sequence[_GridRow],
-    available: int,
-    *,
-    spaced: bool = False,
-) -> None:
+def _print_rows(paper: Paper, corner: str, margin: int, grid: Grid) -> None:
     """Prints a grid in as many parts, one below the other, as the width asks for."""
-    width = max(map(len, [*heads, *(text for row in rows for text, _ in row.cells)])) + _GAP
+    texts = (square.text for row in grid.squares for square in row)
+    width = max(map(len, (*grid.columns, *texts))) + _GAP
+    available = min(paper.width, WIDTH) - len(corner) - (5 if grid.starts else 4)
     columns_per_part = max(1, available // width)
-    for start in range(0, len(heads), columns_per_part):
+    for start in range(0, len(grid.columns), columns_per_part):
         part = slice(start, start + columns_per_part)
-        if spaced:
+        if grid.starts:
             paper.print(Line())
         head = Line(f"  {corner}  ", "dim" if corner.strip() else "")
-        head.append("".join(f"{text:>{width}}" for text in heads[part]), "dim")
+        head.append("".join(f"{text:>{width}}" for text in grid.columns[part]), "dim")
         paper.print(head)
-        for row in rows[:MOST_ROWS]:
-            begin = row.starts[start] if row.starts else ""
-            line = Line(f"  {row.label}{begin} ", "dim")
+        for number, (label, row) in enumerate(zip(grid.rows, grid.squares, strict=True)):
+            if number >= MOST_ROWS:
+                break
+            byte = grid.starts[number][start] if grid.starts else ""
+            line = Line(f"  {label:>{margin}}{byte:>{len(corner) - margin}} ", "dim")
             line.append("│")
-            for text, color in row.cells[part]:
-                swatch = _SWATCHES[color % len(_SWATCHES)]
-                line.append(f"{text:>{width}}", f"black on {swatch}")
+            for square in row[part]:
+                swatch = _SWATCHES[square.number // grid.across % len(_SWATCHES)]
+                line.append(f"{square.text:>{width}}", f"black on {swatch}")
             paper.print(line)
-        _print_omitted(paper, len(rows) - MOST_ROWS, "row")

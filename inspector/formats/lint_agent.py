@@ -10,24 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
 from ..explain import ids, view
-from ..lint.ranking import SEVERITIES
 from ..lint.results import CheckedKernel, LintReport
 from ..present import lint_view
 from ..present.lint_view import MergedFindings
-from .agent import MOST_SUMMARISED, Budget, finding_blocks, remarks, severities, write_lines
+from .agent import Budget, finding_blocks, remarks, shortened_ids, summary_lines, write_lines
 from .agent_calls import SHELL, AgentCalls, AgentSubject
 
 
 def write(report: LintReport, stream: TextIO, calls: AgentCalls = SHELL) -> None:
-    """Writes a summary, then the kernels with new findings, worst first, then what failed.
-
-    Args:
-        report: what rules said.
-        stream: where to.
-        calls: names the next steps.
-    """
+    """Writes a summary, then the kernels with new findings, worst first, then what failed."""
     short = shortened_ids(report.kernels)
-    kernels = _by_kernel(report)
+    kernels = lint_view.by_kernel(lint_view.groups(report))
     lines = [*_summary(report, kernels, short), ""]
     for groups in kernels:
         lines += [*_kernel(groups, short, calls), ""]
@@ -43,27 +36,6 @@ def write(report: LintReport, stream: TextIO, calls: AgentCalls = SHELL) -> None
     write_lines([*lines, *remarks(report.errors, report.notes)], stream)
 
 
-def shortened_ids(kernels: Sequence[CheckedKernel]) -> dict[str, str]:
-    """Keys of the kernels and fingerprints of their findings -> what the report calls them."""
-    keys = [ids.kernel_key(kernel.id) for kernel in kernels]
-    return ids.shortened([*keys, *(f.fingerprint for k in kernels for f in k.findings)])
-
-
-def _by_kernel(report: LintReport) -> list[list[MergedFindings]]:
-    """The new findings of each kernel, or of its specialisations; the worst kernel first."""
-    kernels: dict[tuple[str, str], list[MergedFindings]] = {}
-    for group in lint_view.groups(report):
-        kernel = group.kernel
-        file = kernel.source.file if kernel.source is not None else kernel.file
-        kernels.setdefault((kernel.name, file), []).append(group)
-    return sorted(kernels.values(), key=_counts, reverse=True)
-
-
-def _counts(groups: Sequence[MergedFindings]) -> tuple[int, ...]:
-    """Findings by severity, errors first."""
-    return tuple(sum(g.first.severity == severity for g in groups) for severity in SEVERITIES)
-
-
 def _summary(
     report: LintReport, kernels: Sequence[Sequence[MergedFindings]], short: Mapping[str, str]
 ) -> Iterator[str]:
@@ -71,14 +43,11 @@ def _summary(
     failing = len(report.failing)
     ending = f"; {failing} at or above {report.fail_on}" if failing else ""
     yield f"summary {lint_view.summary(report)}{ending}"
-    if len(report.kernels) == 1:
-        return
-    for groups in kernels[:MOST_SUMMARISED]:
-        subject = _subject(groups[0].kernel, short)
-        counts = severities([group.first.severity for group in groups])
-        yield f"  {subject.id} {subject.label} {subject.arch or 'unknown target'}: {counts}"
-    if len(kernels) > MOST_SUMMARISED:
-        yield f"  and {len(kernels) - MOST_SUMMARISED} more"
+    if len(report.kernels) > 1:
+        yield from summary_lines(
+            (_subject(groups[0].kernel, short), [group.first.severity for group in groups])
+            for groups in kernels
+        )
 
 
 def _kernel(

@@ -11,7 +11,7 @@ from ..base.streams import dump_json
 from ..lint.ranking import SEVERITIES
 from ..lint.results import CheckedKernel, LintReport, Suppressed, Suppression
 from ..lint.rule import RuleText
-from ..report.json_write import error_fields, finding_fields, plain
+from ..report.json_write import error_fields, fields_of, finding_fields, plain
 
 SCHEMA_VERSION = 1
 
@@ -27,10 +27,7 @@ def to_dict(report: LintReport) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "kind": "lint",
-        "tool": dict(report.tool),
-        "target": report.target,
-        "packs": list(report.packs),
-        "fail_on": report.fail_on,
+        **fields_of(report, "tool", "target", "packs", "fail_on"),
         "summary": {
             "kernels": len(report.kernels),
             **{severity: new[severity] for severity in SEVERITIES},
@@ -63,14 +60,8 @@ def _kernel(kernel: CheckedKernel) -> dict[str, Any]:
     """Returns the JSON fields of a kernel and its findings, by state."""
     source = kernel.source
     return {
-        "id": kernel.id,
-        "name": kernel.name,
-        "case": kernel.case,
-        "arch": kernel.arch,
-        "file": kernel.file,
-        "source": None
-        if source is None
-        else {"file": source.file, "line": source.line, "column": source.column},
+        **fields_of(kernel, "id", "name", "case", "arch", "file"),
+        "source": None if source is None else fields_of(source, "file", "line", "column"),
         "artifact": kernel.artifact,
         "findings": [finding_fields(f) for f in kernel.findings],
         "known": [finding_fields(f) for f in kernel.known],

@@ -79,12 +79,7 @@ def llvm_document(passes: Sequence[MachinePass], times: Sequence[PassTime]) -> D
 
 
 def costs_document(stages: Mapping[str, float], costs: Sequence[PassCost]) -> Document:
-    """The CPU time of each stage, and the passes that take longest, with their inputs.
-
-    Args:
-        stages: stage -> CPU seconds.
-        costs: of all passes, the longest first.
-    """
+    """CPU seconds of each stage, and the passes that take longest, with their inputs."""
     parts = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in stages.items())
     title = f"CPU time {sum(stages.values()):.2f} s: {parts}"
     return (

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
-from msgspec import to_builtins
-
 from ..base.streams import dump_json
 from ..base.version import VERSION
 from ..explain import profile_view
-from ..model.recording import KernelProfile, Part, Profile, Recording, Samples, Spread
+from ..model.recording import KernelProfile, Profile, Recording, Samples
 from ..profile.figures.counter_comparison import compared
 from ..profile.predicted import Predicted, predicted
-from ..report import json_write as json_v1
+from ..report.json_write import error_fields, fields_of, kernel_dict, metrics_dict, plain
 
 SCHEMA_VERSION = 1
+_TRACE = ("path", "dispatch", "kernel", "clock_mhz", "peak_waves_per_cu")
 _DERIVED = frozenset(("profiler", "repeats_run"))
 """Fields of a part that follow from its format; the schema has none of them."""
 
@@ -34,42 +33,29 @@ def to_dict(profile: Profile) -> dict[str, Any]:
             "path": run.path,
             "profiler": dict(run.tool),
             "command": list(run.command),
-            "parts": [_part(part) for part in run.parts],
-            "agents": [to_builtins(agent) for agent in run.agents],
+            "parts": [
+                {name: value for name, value in plain(part).items() if name not in _DERIVED}
+                for part in run.parts
+            ],
+            **fields_of(run, "agents"),
             "dispatches": len(run.dispatches),
             "counter_values": len(run.values),
             "total_ns": profile.total_ns,
-            "summary": [to_builtins(top) for top in run.summary],
-            "transfers": [to_builtins(transfer) for transfer in run.transfers],
+            **fields_of(run, "summary", "transfers"),
             "samples": [_sample(sample, run) for sample in run.samples],
             "traces": [
-                {
-                    "path": trace.path,
-                    "dispatch": trace.dispatch,
-                    "kernel": trace.kernel,
-                    "clock_mhz": trace.clock_mhz,
-                    "peak_waves_per_cu": trace.peak_waves_per_cu,
-                    "waves": len(trace.waves),
-                }
-                for trace in run.traces
+                {**fields_of(trace, *_TRACE), "waves": len(trace.waves)} for trace in run.traces
             ],
         },
         "notes": [*run.notes, *profile.notes],
-        "errors": [json_v1.error_fields(e) for e in (*run.errors, *profile.errors)],
+        "errors": [error_fields(e) for e in (*run.errors, *profile.errors)],
         "kernels": [_kernel(kernel, profile) for kernel in profile.kernels],
         "static_target": profile.static_target,
-        "reports": [json_v1.kernel_dict(report) for report in profile.reports],
+        "reports": [kernel_dict(report) for report in profile.reports],
     }
 
 
-def _part(part: Part) -> dict[str, Any]:
-    """Returns a part as JSON values: its format names the profiler as well."""
-    fields: dict[str, Any] = to_builtins(part)
-    return {name: value for name, value in fields.items() if name not in _DERIVED}
-
-
 def _sample(sample: Samples, run: Recording) -> dict[str, Any]:
-    """Returns the samples of a place as JSON values."""
     place = sample.place
     return {
         "kernel": run.shapes[place.shape].name if place.shape is not None else None,
@@ -77,48 +63,34 @@ def _sample(sample: Samples, run: Recording) -> dict[str, Any]:
         "offset": place.offset,
         "instruction": place.text,
         "comment": place.comment,
-        "method": sample.method,
-        "count": sample.count,
-        "issued": sample.issued,
-        "reasons": dict(sample.reasons),
+        **fields_of(sample, "method", "count", "issued", "reasons"),
     }
 
 
 def _kernel(kernel: KernelProfile, profile: Profile) -> dict[str, Any]:
-    """Returns a measured kernel as JSON values."""
     report = profile_view.report_of(kernel, profile)
-    emulated = [to_builtins(both) for both in compared(kernel, report)]
+    emulated = [plain(both) for both in compared(kernel, report)]
     beside = predicted(kernel, report)
     return {
-        "id": kernel.id,
-        "name": kernel.name,
-        "role": kernel.role,
-        "launch": to_builtins(kernel.shape),
+        **fields_of(kernel, "id", "name", "role"),
+        "launch": plain(kernel.shape),
         "agent": kernel.agent.key if kernel.agent is not None else None,
-        "dispatches": kernel.dispatches,
-        "counted": kernel.counted,
-        "warmups": kernel.warmups,
-        "grids": kernel.grids,
+        **fields_of(kernel, "dispatches", "counted", "warmups", "grids"),
         "duration": _duration(kernel),
-        "counters": {name: _spread(spread) for name, spread in kernel.counters.items()},
+        "counters": plain(kernel.counters),
         # Only where the analysed kernel was emulated.
         **({"emulated_counters": emulated} if emulated else {}),
         # Only where the analysed kernel's launch has a time.
         **({"predicted": _predicted(beside)} if beside is not None else {}),
-        "metrics": json_v1.metrics_dict(kernel.metrics),
-        "lines": json_v1.plain(kernel.lines),
-        "match": {
-            "verdict": kernel.match.verdict,
-            "kernels": list(kernel.match.kernels),
-            "reasons": list(kernel.match.reasons),
-        },
+        "metrics": metrics_dict(kernel.metrics),
+        "lines": plain(kernel.lines),
+        "match": fields_of(kernel.match, "verdict", "kernels", "reasons"),
         "notes": list(kernel.notes),
     }
 
 
 def _predicted(beside: Predicted) -> dict[str, Any]:
-    """Returns the model's figures beside the measured ones as JSON values."""
-    fields: dict[str, Any] = to_builtins(beside)
+    fields: dict[str, Any] = plain(beside)
     for figure, of_struct in zip(fields["figures"], beside.figures, strict=True):
         figure["ratio"] = of_struct.ratio
     return fields
@@ -126,9 +98,5 @@ def _predicted(beside: Predicted) -> dict[str, Any]:
 
 def _duration(kernel: KernelProfile) -> dict[str, Any] | None:
     """Returns the spread of times without warm-up; `total` includes warm-up."""
-    spread, total = _spread(kernel.duration), kernel.total_ns
+    spread, total = plain(kernel.duration), kernel.total_ns
     return spread if spread is None or total is None else {**spread, "total": total}
-
-
-def _spread(spread: Spread | None) -> dict[str, Any] | None:
-    return to_builtins(spread) if spread is not None else None

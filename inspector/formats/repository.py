@@ -30,12 +30,7 @@ def repository_root() -> Path:
 
 
 def path_in_repository(file: str, root: Path) -> str | None:
-    """A file's path from `root` with forward slashes; None if it does not lie below.
-
-    Args:
-        file: as the user or the compiler named it; relative to the current folder.
-        root: an absolute folder.
-    """
+    """A file's path from a root with forward slashes; None if it does not lie below."""
     path = os.path.join(os.getcwd(), file)
     try:
         real = os.path.realpath(path)

@@ -177,7 +177,6 @@ def _rule_count(pack: Pack) -> str:
 
 
 def _conditions(rule: Rule) -> Iterator[tuple[str, Text]]:
-    """Titles and texts of what a rule asks."""
     text = rule.text
     for title, value in (
         ("cause", text.cause),
@@ -193,7 +192,6 @@ def _conditions(rule: Rule) -> Iterator[tuple[str, Text]]:
 
 
 def _removed(rule: Rule) -> str:
-    """What the cure of a rule takes away, in words."""
     removes = rule.text.removes
     if removes is None or isinstance(removes, str):
         return removes or ""
@@ -213,14 +211,12 @@ def _names(listed: ListedRule, catalogue: Catalogue) -> tuple[tuple[str, str, st
 
 
 def _fields(listed: ListedRule) -> dict[str, Any]:
-    """Returns a rule as JSON values."""
     rule = listed.rule
     place = {"pack": rule.pack, "file": rule.file, "line": rule.line}
     return {**rule_fields(rule.text), **place, "packs": dict(listed.packs)}
 
 
 def _summary(text: str) -> str:
-    """Returns the first sentence, shortened if it is long."""
     words = " ".join(text.split())
     end = words.find(". ")
     return textwrap.shorten(words if end < 0 else words[:end], SUMMARY_WIDTH, placeholder=" …")

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from ..base.printable import printable_columns
 from ..base.streams import dump_json
+from ..explain.view import SEVERITY_TEXTS
 from ..lint.results import LintReport, Suppression
 from ..lint.rule import Rule
 from ..model import ErrorRecord
@@ -37,7 +38,6 @@ MOST_TAGS = 20
 """GitHub's limit on the tags of a rule."""
 MOST_LISTED = 100
 """Most specialisations that a result lists."""
-_LEVELS = view.SEVERITY_TEXTS
 _PRECISION = MappingProxyType({"certain": "very-high", "likely": "high", "possible": "medium"})
 _PROBLEM = MappingProxyType({"error": "error", "warning": "warning", "info": "recommendation"})
 _STATES: tuple[view.State, ...] = ("new", "known", "suppressed")
@@ -46,15 +46,7 @@ _STATES: tuple[view.State, ...] = ("new", "known", "suppressed")
 def write(
     report: LintReport, stream: TextIO, *, root: Path | None = None, limit: int = MOST_RESULTS
 ) -> None:
-    """Writes a log with one run.
-
-    Args:
-        report: the report to write.
-        stream: the stream that it is written to.
-        root: the repository's root, which the paths of files below it are relative to. None: the
-            root of the current folder's repository.
-        limit: the largest number of results, the worst first.
-    """
+    """Writes a log with one run: the worst results, with paths from the root of the repository."""
     dump_json(to_dict(report, root or repository_root(), limit), stream)
 
 
@@ -68,7 +60,6 @@ def to_dict(report: LintReport, root: Path, limit: int = MOST_RESULTS) -> dict[s
 
 
 def _run(report: LintReport, files: _SarifFiles, limit: int) -> dict[str, Any]:
-    """Returns the log's only run, with at most `limit` results."""
     groups = view.groups(report, _STATES)
     rules = {rule: index for index, rule in enumerate(report.rules)}
     prints = _Fingerprints(files)
@@ -120,10 +111,7 @@ def _driver(report: LintReport) -> dict[str, Any]:
 
 
 def _category(report: LintReport) -> str:
-    """Returns the run's category: code scanning replaces the alerts of its last run.
-
-    It ends in a slash, as SARIF asks of an id without a number of the run.
-    """
+    """Returns the run's category: code scanning replaces the alerts of its last run."""
     archs = "+".join(sorted({kernel.arch for kernel in report.kernels if kernel.arch}))
     return (
         "/".join(word for word in ("kinspect", printable_columns(report.target), archs) if word)
@@ -132,7 +120,6 @@ def _category(report: LintReport) -> str:
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    """Returns the descriptor of a rule."""
     text = rule.text
     links = [f"- {markdown.link(reference.title, reference.url)}" for reference in text.references]
     fix = view.general_fix(text)
@@ -154,7 +141,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
                 "\n\n".join(section for section in markdown_sections if section) or text.name
             ),
         },
-        "defaultConfiguration": {"level": _LEVELS[text.severity]},
+        "defaultConfiguration": {"level": SEVERITY_TEXTS[text.severity]},
         "properties": {
             "tags": list(dict.fromkeys(("performance", *text.tags, text.status)))[:MOST_TAGS],
             "precision": _PRECISION[text.confidence],
@@ -189,7 +176,7 @@ def _result(
     }
     result: dict[str, Any] = {
         "ruleId": finding.rule,
-        "level": _LEVELS[finding.severity],
+        "level": SEVERITY_TEXTS[finding.severity],
         "message": {"text": printable_columns(message)},
         "locations": [
             {
@@ -216,7 +203,6 @@ def _result(
 
 
 def _properties(group: MergedFindings) -> dict[str, Any]:
-    """Returns the properties of a result: its specialisations, figures and remedy."""
     finding = group.first
     return {
         "confidence": finding.confidence,

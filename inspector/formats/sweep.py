@@ -9,14 +9,12 @@ from __future__ import annotations
 import csv
 from typing import Any, TextIO
 
-from msgspec import to_builtins
-
 from ..base.printable import spreadsheet_cell
 from ..base.streams import dump_json
 from ..compare.sweep.figures import COLUMNS, as_dict
 from ..compare.sweep.results import Sweep, SweepTable, TableLine
 from ..compare.sweep.table import settings_of_point, worth_keeping
-from ..report.json_write import error_fields
+from ..report.json_write import error_fields, fields_of, plain
 
 SCHEMA_VERSION = 1
 
@@ -40,11 +38,10 @@ def to_dict(sweep: Sweep) -> dict[str, Any]:
     """Returns the sweep as JSON values."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "tool": dict(sweep.tool),
-        "targets": list(sweep.targets),
-        "axes": [{"name": a.name, "values": list(a.values)} for a in sweep.axes],
-        "columns": [{"name": c.name, "unit": c.unit, "meaning": c.meaning} for c in COLUMNS],
-        "points": to_builtins(sweep.counts),
+        **fields_of(sweep, "tool", "targets"),
+        "axes": [fields_of(axis, "name", "values") for axis in sweep.axes],
+        "columns": [fields_of(column, "name", "unit", "meaning") for column in COLUMNS],
+        "points": plain(sweep.counts),
         "seconds": {"capture": round(sweep.capture_seconds, 3), "total": round(sweep.seconds, 3)},
         "tables": [_table(table) for table in sweep.tables],
         "errors": [error_fields(error) for error in sweep.errors],
@@ -53,15 +50,8 @@ def to_dict(sweep: Sweep) -> dict[str, Any]:
 
 
 def _table(table: SweepTable) -> dict[str, Any]:
-    """Returns a table as JSON values."""
     return {
-        "file": table.file,
-        "kernel": table.kernel,
-        "case": table.case,
-        "arch": table.arch,
-        "types": list(table.types),
-        "attributes": {name: dict(values) for name, values in table.attributes.items()},
-        "names": list(table.names),
+        **fields_of(table, "file", "kernel", "case", "arch", "types", "attributes", "names"),
         "objectives": [
             {"column": o.column, "aim": "more" if o.more else "fewer", "per": o.work}
             for o in table.objectives
@@ -71,7 +61,6 @@ def _table(table: SweepTable) -> dict[str, Any]:
 
 
 def _row(line: TableLine) -> dict[str, Any]:
-    """Returns a point as JSON values."""
     row = line.row
     return {
         "number": line.number,

@@ -54,7 +54,6 @@ def is_drawn(run: Recording) -> Iterator[bool]:
 
 
 def _events(profile: Profile) -> Iterator[tuple[str, bool]]:
-    """Yields JSON texts of names and dispatches, and whether each is a dispatch."""
     run = profile.recording
     table = run.dispatches
     origins = _origins(table)

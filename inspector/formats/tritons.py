@@ -14,7 +14,6 @@ from ..compare.side_by_side import WORK_FIGURES, FigurePair
 from ..compare.stages import Comparison
 from ..compare.tritons import Build, BuildsReport, KernelComparison
 from ..explain.view import place, show
-from ..model import MetricValue
 from ..present.document import (
     Block,
     Code,
@@ -29,7 +28,7 @@ from ..present.document import (
     table,
     words,
 )
-from ..report.json_write import error_fields
+from ..report.json_write import error_fields, fields_of
 
 SCHEMA_VERSION = 1
 WIDEST = 140
@@ -103,7 +102,6 @@ def _pair(kernel: KernelComparison, builds: Sequence[Build]) -> str:
 
 
 def _kernel(kernel: KernelComparison, builds: Sequence[Build]) -> Iterator[Section]:
-    """A kernel: its title, errors and comparison."""
     names = [
         b.label if b.triton_version in b.label else f"{b.label} (Triton {b.triton_version})"
         for b in (builds[kernel.left], builds[kernel.right])
@@ -125,7 +123,6 @@ def _kernel(kernel: KernelComparison, builds: Sequence[Build]) -> Iterator[Secti
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
-    """Yields the sentences of a comparison: the first stage that differs, passes, stages."""
     if comparison.same:
         yield "no difference: every stage says the same"
     elif comparison.stage is None:
@@ -186,7 +183,6 @@ def _name(figure: FigurePair) -> str:
 
 
 def _steps(steps: Sequence[PassStep]) -> Iterator[PassStep]:
-    """Yields the steps at which the numbers change."""
     last_counts = (0, 0)
     for step in steps:
         if (step.left, step.right) != last_counts:
@@ -231,18 +227,13 @@ def fields(report: BuildsReport) -> dict[str, Any]:
 
 
 def _kernel_json(kernel: KernelComparison) -> dict[str, Any]:
-    """Returns a kernel as JSON values."""
     source = kernel.source
     return {
-        "kernel": kernel.kernel,
-        "arch": kernel.arch,
-        "file": kernel.file,
-        "source": {"file": source.file, "line": source.line} if source is not None else None,
+        **fields_of(kernel, "kernel", "arch", "file"),
+        "source": fields_of(source, "file", "line") if source is not None else None,
         "constexprs": _plain(kernel.variant.constexprs),
         "options": _plain(kernel.variant.options),
-        "left": kernel.left,
-        "right": kernel.right,
-        "same_ttir": kernel.same_ttir,
+        **fields_of(kernel, "left", "right", "same_ttir"),
         "errors": {label: error_fields(e) for label, e in kernel.errors.items()},
         "notes": list(kernel.notes),
         **(_comparison_json(kernel.comparison) if kernel.comparison is not None else {}),
@@ -250,12 +241,11 @@ def _kernel_json(kernel: KernelComparison) -> dict[str, Any]:
 
 
 def _comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """Returns a comparison as JSON values."""
     return {
         "same": comparison.same,
         "first_stage": comparison.stage,
         "made_by": comparison.cause or None,
-        "stages": [{"stage": s.stage, "same": s.same, "kind": s.kind} for s in comparison.stages],
+        "stages": [fields_of(stage, "stage", "same", "kind") for stage in comparison.stages],
         "passes": [_pass_json(p) for p in comparison.passes],
         "steps": [
             {"pass": p.name, "at": list(p.indices), "only": [p.left, p.right]}
@@ -264,12 +254,10 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
         "excerpt": comparison.excerpt,
         "figures": [
             {
-                "name": f.name,
-                "unit": f.unit,
-                "scope": f.scope,
-                "values": [_value(f.left), _value(f.right)],
+                **fields_of(figure, "name", "unit", "scope"),
+                "values": [*fields_of(figure, "left", "right").values()],
             }
-            for f in comparison.figures
+            for figure in comparison.figures
         ],
         "comparison_notes": list(comparison.notes),
     }
@@ -285,7 +273,3 @@ def _pass_json(difference: PassDifference) -> dict[str, Any]:
 
 def _plain(values: Any) -> dict[str, Any]:
     return json.loads(json.dumps(dict(values), default=str))  # type: ignore[no-any-return]
-
-
-def _value(value: MetricValue) -> Any:
-    return dict(value) if isinstance(value, dict) else value

@@ -18,13 +18,7 @@ _MOST_FOR_ADVISED = 1_500
 
 
 def write(run: TrialRun, stream: TextIO, calls: AgentCalls = SHELL) -> None:
-    """Writes the kernels with what was tried for their findings, then what failed.
-
-    Args:
-        run: the trials of all kernels.
-        stream: where to.
-        calls: names the next steps.
-    """
+    """Writes the kernels with what was tried for their findings, then what failed."""
     short = shortened_ids([trials.kernel for trials in run.kernels])
     lines: list[str] = []
     for trials in run.kernels:

@@ -8,7 +8,7 @@ from ..base.streams import dump_json
 from ..compare.trials.results import KernelTrials, TrialRow, TrialRun
 from ..explain import view
 from ..model import Finding
-from ..report.json_write import error_fields, finding_fields, plain
+from ..report.json_write import error_fields, fields_of, finding_fields, plain
 
 SCHEMA_VERSION = 1
 _TIME = {"column": "time_us", "aim": "fewer", "per": None}
@@ -23,10 +23,7 @@ def to_dict(run: TrialRun) -> dict[str, Any]:
     """Returns the run as JSON values."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "tool": dict(run.tool),
-        "targets": list(run.targets),
-        "budget": run.budget,
-        "out_of_budget": run.out_of_budget,
+        **fields_of(run, "tool", "targets", "budget", "out_of_budget"),
         "seconds": round(run.seconds, 3),
         "kernels": [_kernel(trials) for trials in run.kernels],
         "untried": list(run.untried),

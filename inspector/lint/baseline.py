@@ -9,15 +9,14 @@ figures got worse is not known.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, ValidationError, convert, field, to_builtins
 from msgspec.structs import replace
 
 from ..base import limits
@@ -26,6 +25,7 @@ from ..base.errors import KinspectError
 from ..base.named_files import file_bytes
 from ..base.writing import reason, replacing_text
 from ..model import Finding
+from ..model.numbers import Real
 from .engine import LINE_AFTER_FILE
 from .results import CheckedKernel
 from .worsening import SAVING, worsened
@@ -35,15 +35,11 @@ MOST_BYTES = 256 << 20
 """Of a baseline's file: a million findings have about that."""
 _MOST_FINDINGS = 1_000_000  # the findings that are gone are listed one by one
 _AGAIN = "make it anew with --update-baseline after moving it away, or restore it"
-_TYPES: Mapping[str, type] = MappingProxyType(
-    {"kernel": str, "rule": str, "message": str, "fingerprint": str, "count": int}
-)
-
 _SPECIALISATION = re.compile(r"#[0-9a-f]{12}$")
 """At the end of a kernel's id: the hash of signature, constexprs and options."""
 
 
-class BaselineEntry(Struct, frozen=True):
+class BaselineEntry(Struct, frozen=True, omit_defaults=True):
     """Findings of one fingerprint: `count` of them are known.
 
     `figures` are the worst of them and `line` is the text of their source line; baselines of
@@ -53,9 +49,9 @@ class BaselineEntry(Struct, frozen=True):
     kernel: str
     rule: str
     message: str
-    fingerprint: str
-    count: int
-    figures: Mapping[str, float] = field(default_factory=dict)
+    fingerprint: Annotated[str, Meta(min_length=1)]
+    count: Annotated[int, Meta(ge=1)]
+    figures: Mapping[str, Real] = field(default_factory=dict)
     line: str = ""
 
 
@@ -72,14 +68,12 @@ class Compared(Struct, frozen=True):
     """A run's findings divided by a baseline.
 
     Args:
-        found: the kernels as they were.
         kernels: these, their findings divided into new and known ones. What got worse is new, and
             its message says so.
         gone: entries with the number of findings that are no longer there.
         unchecked: how many entries are of kernels or rules that the run did not look at.
         left: by fingerprint, how many findings of an entry stay in an updated baseline where the
             run found none of this fingerprint.
-        worse: how many of the new findings are known ones that got worse.
     """
 
     found: tuple[CheckedKernel, ...]
@@ -96,13 +90,8 @@ def compare(
     """Divides a run's findings into new and known ones.
 
     A finding is known by its fingerprint, or, where options of one kernel's launch changed, by
-    rule, kernel and line.
-
-    Args:
-        baseline: what is known.
-        kernels: what the run found, in the order of the report: of several findings with one
-            fingerprint the first count as known.
-        rules: ids of the rules that the run asked: others cannot have gone.
+    rule, kernel and line. Of several with one fingerprint the first count as known. Findings of
+    rules that the run did not ask cannot have gone.
     """
     remaining = Counter({key: entry.count for key, entry in baseline.entries.items()})
     checked_ids = {kernel.id for kernel in kernels}
@@ -252,7 +241,10 @@ def parse(text: str, name: str) -> Baseline:
         raise KinspectError(f"{name}: not a baseline of kinspect", _AGAIN)
     entries: dict[str, BaselineEntry] = {}
     for number, item in enumerate(data["findings"], 1):
-        entry = _entry(item, f"{name}: finding {number}")
+        try:
+            entry = convert(item, BaselineEntry)
+        except ValidationError as error:
+            raise KinspectError(f"{name}: finding {number}: {error}", _AGAIN) from None
         # After a merge both sides' lines may stand there: the same finding twice, not two.
         earlier = entries.get(entry.fingerprint)
         if earlier is None or earlier.count < entry.count:
@@ -262,52 +254,15 @@ def parse(text: str, name: str) -> Baseline:
     return Baseline(entries)
 
 
-def _entry(item: Any, where: str) -> BaselineEntry:
-    if not isinstance(item, dict):
-        raise KinspectError(f"{where}: not a mapping", _AGAIN)
-    values: dict[str, Any] = {key: item.get(key) for key in _TYPES}
-    for key, expected_type in _TYPES.items():
-        if not isinstance(values[key], expected_type) or isinstance(values[key], bool):
-            raise KinspectError(f"{where}: {key} is missing or of a wrong type", _AGAIN)
-    entry = BaselineEntry(**values, figures=_figures(item, where), line=_line(item, where))
-    if entry.count < 1 or not entry.fingerprint:
-        raise KinspectError(f"{where}: its count or fingerprint is empty", _AGAIN)
-    return entry
-
-
-def _figures(item: dict[str, Any], where: str) -> dict[str, float]:
-    figures = item.get("figures", {})
-    if not isinstance(figures, dict) or not all(map(_is_number, figures.values())):
-        raise KinspectError(f"{where}: figures are of a wrong type", _AGAIN)
-    return figures
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _line(item: dict[str, Any], where: str) -> str:
-    line = item.get("line", "")
-    if not isinstance(line, str):
-        raise KinspectError(f"{where}: line is of a wrong type", _AGAIN)
-    return line
-
-
 def render(baseline: Baseline) -> str:
     """Returns the file's text: one line per entry, sorted by kernel and rule."""
     entries = sorted(
         baseline.entries.values(), key=lambda e: (e.kernel, e.rule, e.message, e.fingerprint)
     )
-    lines = [json.dumps(_fields(entry), ensure_ascii=False) for entry in entries]
+    lines = [json.dumps(to_builtins(entry), ensure_ascii=False) for entry in entries]
     listed = ",\n  ".join(lines)
     body = f"[\n  {listed}\n ]" if lines else "[]"
     return f'{{\n "schema_version": {SCHEMA_VERSION},\n "findings": {body}\n}}\n'
-
-
-def _fields(entry: BaselineEntry) -> dict[str, Any]:
-    optional = {"figures": dict(entry.figures), "line": entry.line}
-    fields = {key: getattr(entry, key) for key in _TYPES}
-    return fields | {key: value for key, value in optional.items() if value}
 
 
 def write(baseline: Baseline, path: Path) -> None:

@@ -34,13 +34,9 @@ _FIX = (
 
 
 def budget_rule(metric: str, limit: float | str, label: str, catalogue: Catalogue) -> Pack:
-    """Returns a pack whose only rule is the budget.
+    """A pack whose only rule is the budget: the most that is allowed, or a comparison, `>= 2`.
 
-    Args:
-        metric: the figure's name, or its short one (`model/glossary.py`).
-        limit: the most that is allowed, or a comparison such as `>= 2`.
-        label: names the setting in messages.
-        catalogue: the metrics that exist.
+    The metric may have its short name (`model/glossary.py`); `label` names the setting in messages.
 
     Raises:
         KinspectError: there is no such metric, or its values cannot be compared so.

@@ -174,10 +174,7 @@ class ResolvedName(Struct, frozen=True):
     """A resolved name.
 
     Args:
-        metric: the name of the metric to look up.
         field: the field of the metric's mapping, where the name has one.
-        kind: the kind of its values.
-        known: what it is a property of.
     """
 
     metric: str
@@ -194,7 +191,6 @@ class Catalogue(Struct, frozen=True):
     """Metric names, exact and by family.
 
     Args:
-        exact: full name -> spec.
         families: specs whose names have `*` in place of one or more dotted parts.
         words: what a `*` may be replaced by; empty allows anything, so that a mistyped member of a
             family goes unnoticed.
@@ -212,11 +208,9 @@ class Catalogue(Struct, frozen=True):
         specs: Mapping[str, MetricSpec] | Iterable[MetricSpec],
         words: Iterable[str] = (),
     ) -> Catalogue:
-        """Builds the catalogue of a metrics table, adding what the engine itself supplies.
+        """The catalogue of a metrics table, with what the engine itself supplies.
 
-        Args:
-            specs: the metrics, as a mapping from name or in any order.
-            words: the members of the families: mnemonic classes and wait counters.
+        `words` are the members of families: mnemonic classes and wait counters.
         """
         listed = tuple(specs.values()) if isinstance(specs, Mapping) else tuple(specs)
         sums = tuple(

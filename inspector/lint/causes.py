@@ -22,7 +22,6 @@ class Reading(Struct, frozen=True):
     """The values that a rule read, and the accesses or waits that have these values.
 
     Args:
-        values: what its conditions and message read.
         places: the accesses or waits; none where the rule is about a loop or the kernel.
     """
 
@@ -34,7 +33,6 @@ class Match(Struct, frozen=True):
     """A place at which a rule is broken.
 
     Args:
-        rule: the rule.
         ordinal: number of the loop among the kernel's loops; -1 for the kernel as a whole, and
             outside all loops.
         readings: what the rule read there, the worst first; a rule of scope kernel or loop has
@@ -98,11 +96,7 @@ def _not_covered_by(superior: Match, match: Match) -> Match | None:
 
 
 def _of_other_kinds(match: Match, superior: Match) -> Match | None:
-    """Returns the accesses of a match that the requirement of a rule for the loop does not name.
-
-    A requirement such as `vector_bits.lds_read.mean >= 48` names the class that it is about; one
-    that names no class is about the loop as a whole.
-    """
+    """Returns the accesses of a match that the requirement of a rule for the loop does not name."""
     parts = {part for name in superior.rule.require.names for part in name.name.split(".")}
     kinds = {reading.values.subject.get("op.kind") for reading in match.readings}
     if kinds.isdisjoint(parts):

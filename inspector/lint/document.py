@@ -2,13 +2,12 @@
 
 A pack is data that a stranger may have written. Anchors and tags, which let a small text become a
 huge or a foreign value, are refused, and so is deep nesting, on which libyaml's own way of building
-a tree overflows the stack. The tree is therefore built here, from the parser's events.
+a tree overflows the stack: the parser's events are looked through before a tree is built.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,9 @@ from ..base.named_files import opened
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
 
-_TEXT, _SEQUENCE, _MAPPING = (f"tag:yaml.org,2002:{name}" for name in ("str", "seq", "map"))
-_STANDARD = frozenset(
-    {_TEXT, _SEQUENCE, _MAPPING}
-    | {f"tag:yaml.org,2002:{name}" for name in ("int", "float", "bool", "null")}
-)
+_NAMES = ("str", "seq", "map", "int", "float", "bool", "null")
+_STANDARD = frozenset((None, "!", *(f"tag:yaml.org,2002:{name}" for name in _NAMES)))
+"""Tags of values, or none: `!` alone says nothing."""
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -93,8 +90,10 @@ def read(path: Path) -> str:
         ) from None
 
 
-def compose(text: str) -> yaml.Node | None:
+def compose(text: str, *, trusted: bool = False) -> yaml.Node | None:
     """The tree of the one document in `text`, its nodes with their marks; None if there is none.
+
+    What is `trusted` is not looked through first.
 
     Raises:
         DocumentError: bad syntax, anchors, tags, deep nesting or a second document.
@@ -106,9 +105,12 @@ def compose(text: str) -> yaml.Node | None:
         raise DocumentError(
             f"character U+{ord(strange[0]):04X} has no place in a pack", strange.start()
         )
-    loader = yaml_loader()(text)
+    kind = yaml_loader()
+    loader = kind(text)
     try:
-        return _Tree(loader).root()
+        if not trusted:
+            _check(loader)
+        return yaml.compose(text, kind)  # type: ignore[no-any-return]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         if is_nested(text, mark, MAX_DEPTH):  # libyaml's bound, which it meets while it looks ahead
@@ -127,95 +129,27 @@ def _index(text: str, mark: Any) -> int:
     return min(sum(map(len, lines[: mark.line])) + int(mark.column), len(text))
 
 
-class _Tree:
-    """Builds nodes from events; how deep it goes is counted, not left to the stack."""
-
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
-        self._open: list[tuple[yaml.CollectionNode, list[yaml.Node]]] = []
-        self._root: yaml.Node | None = None
-        self._plain_tags: dict[str, str] = {}
-        self._documents = 0
-
-    def root(self) -> yaml.Node | None:
-        get, steps = self._loader.get_event, self._steps()
-        while True:
-            event = get()
-            if event is None:
-                return self._root
-            step = steps.get(type(event))
-            if step is not None:
-                step(event)
-
-    def _steps(self) -> dict[type, Callable[[Any], None]]:
-        return {
-            yaml.ScalarEvent: self._scalar,
-            yaml.SequenceStartEvent: lambda e: self._enter(yaml.SequenceNode, _SEQUENCE, e),
-            yaml.MappingStartEvent: lambda e: self._enter(yaml.MappingNode, _MAPPING, e),
-            yaml.SequenceEndEvent: self._leave,
-            yaml.MappingEndEvent: self._leave,
-            yaml.AliasEvent: self._alias,
-            yaml.DocumentStartEvent: self._document,
-        }
-
-    def _scalar(self, event: Any) -> None:
-        plain, _ = event.implicit
-        tag = self._plain_tag(event) if plain else _TEXT
-        tag = self._stated_tag(event) or tag
-        node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark, event.style)
-        self._add(node)
-
-    def _plain_tag(self, event: Any) -> str:
-        """The tag that a plain scalar has by its text; most texts are keys, which repeat."""
-        tag = self._plain_tags.get(event.value)
-        if tag is None:
-            tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
-            self._plain_tags[event.value] = tag
-        return tag
-
-    def _enter(self, kind: type[yaml.CollectionNode], tag: str, event: Any) -> None:
-        if len(self._open) >= MAX_DEPTH:
-            raise DocumentError(f"nested more than {MAX_DEPTH} deep", event.start_mark.index)
-        tag = self._stated_tag(event) or tag
-        node = kind(tag, [], event.start_mark, None, event.flow_style)
-        self._add(node)
-        self._open.append((node, []))
-
-    def _leave(self, event: Any) -> None:
-        node, children = self._open.pop()
-        node.end_mark = event.end_mark
-        if isinstance(node, yaml.MappingNode):
-            node.value = list(zip(children[::2], children[1::2], strict=True))
-        else:
-            node.value = children
-
-    def _alias(self, event: Any) -> None:
-        raise DocumentError(_NO_ANCHORS, event.start_mark.index)
-
-    def _document(self, event: Any) -> None:
-        self._documents += 1
-        if self._documents > 1:
-            message = "a second document starts here; a file holds one pack"
-            raise DocumentError(message, event.start_mark.index)
-
-    def _stated_tag(self, event: Any) -> str | None:
-        """The tag written out, if it is one of YAML's own; `!` alone says nothing."""
-        if event.anchor is not None:
-            raise DocumentError(_NO_ANCHORS, event.start_mark.index)
-        if event.tag is None or event.tag == "!":
-            return None
-        if event.tag not in _STANDARD:
+def _check(loader: Any) -> None:
+    """Refuses what composing could not stand, in the order of the text."""
+    depth = documents = 0
+    while (event := loader.get_event()) is not None:
+        at = event.start_mark.index
+        if isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+            if documents > 1:
+                raise DocumentError("a second document starts here; a file holds one pack", at)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise DocumentError(f"nested more than {MAX_DEPTH} deep", at)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if getattr(event, "anchor", None) is not None:  # of a node, or of an alias
+            raise DocumentError(_NO_ANCHORS, at)
+        tag = getattr(event, "tag", None)
+        if tag not in _STANDARD:
             hint = "has no meaning here; write the plain value"
-            raise DocumentError(
-                f"the tag {event.tag} {hint}", event.start_mark.index, f"this tag {hint}"
-            )
-        return str(event.tag)
-
-    def _add(self, node: yaml.Node) -> None:
-        if self._open:
-            self._open[-1][1].append(node)
-        else:
-            self._root = node
+            raise DocumentError(f"the tag {tag} {hint}", at, f"this tag {hint}")
 
 
 _NO_ANCHORS = "anchors and aliases (& and *) are not allowed in a pack; write the value out"

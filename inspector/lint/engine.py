@@ -89,7 +89,7 @@ def judge(
     price: Price | None = None,
     saved: Iterable[Finding] = (),
 ) -> Judgement:
-    """What a pack says of a kernel.
+    """What a pack says of a kernel, whose own findings are ignored.
 
     A rule whose conditions cannot be decided, because a metric is unknown, has no finding. Where
     part of the code was not read, a rule has one only if it would have it whatever that part holds.
@@ -100,15 +100,9 @@ def judge(
     saves most, else the first.
 
     For a kernel that cannot be launched, only findings on that and on wrong results are returned.
-    Where the launch's time is known, what a cure saves of it decides on severity and order, and
-    what saves too little is a lead; else only hot loops are looked at, and `untimed` decides.
-
-    Args:
-        pack: the rules.
-        kernel: the report to judge; its own findings are ignored.
-        source_text: looks up source lines, for the locations and a steadier fingerprint.
-        price: percent of the launch's time that goes with some work; None where nothing says it.
-        saved: the findings of a saved report: what their cures save.
+    Where the launch's time is known, by `price` or the findings of a `saved` report, what a cure
+    saves of it decides on severity and order, and what saves too little is a lead; else only hot
+    loops are looked at, and `untimed` decides.
 
     Returns:
         Findings, errors first, warnings and notes by what their cures save, then in the order of
@@ -152,10 +146,7 @@ def _cured_together(matches: Iterable[Match]) -> Iterator[tuple[Match, ...]]:
 
 
 def _of_one_loop(matches: Sequence[Match]) -> list[Match]:
-    """The matches of one rule and remedy, those of accesses in one loop joined, narrowest first.
-
-    A change that widens loads and stores alike is one change.
-    """
+    """The matches of one rule and remedy, those of accesses in one loop joined, narrowest first."""
     by_loop: dict[int, list[Match]] = {}
     for match in matches:
         by_loop.setdefault(match.ordinal, []).append(match)
@@ -200,7 +191,6 @@ class _Placed(Struct, frozen=True):
     """Where a rule finds fault in a loop or kernel.
 
     Args:
-        locations: what users are shown.
         known_by: what a fingerprint is made of: does not change where places become more exact.
         lines: all lines of the assembly that it is about, as far as the code says which.
         accesses: the accesses that it is about, the worst first.
@@ -239,7 +229,6 @@ class _Judge:
         return matches
 
     def _matches(self, rule: Rule) -> Iterator[Match]:
-        """Yields where the rule is broken."""
         scope, hot_only = rule.text.scope, self._is_hot_only(rule)
         if scope == "kernel":
             values = Values(self._of_kernel, {})
@@ -449,11 +438,6 @@ class _Judge:
         return self._of_loops[ordinal]
 
     def _finding(self, matches: Sequence[Match]) -> Finding:
-        """Makes a finding of matches of a rule in several loops, or of one.
-
-        Its figures are those of the first match, and there of the worst access or wait; accesses
-        and waits are counted in all of them, and described by the match with the narrowest.
-        """
         match = matches[0]
         rule, values = match.rule, match.readings[0].values
         count: dict[str, MetricValue] = {}
@@ -523,7 +507,6 @@ class _Judge:
 
 
 def _joined(parts: Iterable[Iterable[_T]]) -> tuple[_T, ...]:
-    """All items in order, each once."""
     return tuple(dict.fromkeys(chain.from_iterable(parts)))
 
 
@@ -559,11 +542,7 @@ def _evidence(rule: Rule, values: Values) -> dict[str, MetricValue]:
 
 
 def _by_cause(readings: Sequence[Reading]) -> Iterable[Sequence[Reading]]:
-    """Groups the readings of one loop by cause, since each cause has its own remedy.
-
-    Loads and stores are separate, because a change that widens loads does nothing for stores. Wait
-    counters are separate as well.
-    """
+    """Groups the readings of one loop by cause, since each cause has its own remedy."""
     by_cause: dict[tuple[MetricValue | Interval, ...], list[Reading]] = {}
     for reading in readings:
         cause = tuple(reading.values.subject.get(name) for name in _CAUSES)
@@ -622,20 +601,11 @@ def _loop_values(loop: LoopReport) -> dict[str, MetricValue]:
 def fingerprint(
     rule: str, kernel_id: str, ordinal: int, source_line: str, repetition: int = 0
 ) -> str:
-    """A hash that identifies a finding after unrelated edits: no line number goes into it.
+    """16 hexadecimal digits that identify a finding after unrelated edits, without line numbers.
 
     Findings of one rule for one line differ in `repetition` alone. While their number stays, so do
-    their fingerprints, whichever of them comes first.
-
-    Args:
-        rule: the rule's id.
-        kernel_id: the kernel's id; a line number after its file name is dropped.
-        ordinal: the loop's place among the kernel's loops, -1 for the kernel as a whole.
-        source_line: text of the source line; its indentation does not matter.
-        repetition: how many findings with this identity there are before it.
-
-    Returns:
-        16 hexadecimal digits of a SHA-256.
+    their fingerprints, whichever of them comes first. `ordinal` is the loop's place among the
+    kernel's, -1 for the kernel as a whole.
     """
     identity = [rule, LINE_AFTER_FILE.sub(r"\1", kernel_id), str(ordinal), source_line.strip()]
     if repetition:

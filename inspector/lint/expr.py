@@ -47,13 +47,10 @@ _WORDS: Mapping[str, bool | None] = MappingProxyType({"true": True, "false": Fal
 
 
 def compile_condition(text: str, catalogue: Catalogue, scope: Scope) -> Expression:
-    """Checks and translates a condition.
+    """Checks and translates a condition, `count.mfma > 0 and vector_bits.lds_read.mean < 64`.
 
-    Args:
-        text: the condition, e.g. `count.mfma > 0 and vector_bits.lds_read.mean < 64`.
-        catalogue: the names it may use.
-        scope: what the rule looks at. A loop rule may also read metrics that only kernels have; a
-            rule about instructions or waits may read those, and metrics of the enclosing loop.
+    A loop rule may also read metrics that only kernels have; a rule about instructions or waits may
+    read those, and metrics of the enclosing loop.
 
     Raises:
         ExpressionError: bad syntax, an unknown name, or operands of the wrong kind.
@@ -69,13 +66,7 @@ def compile_condition(text: str, catalogue: Catalogue, scope: Scope) -> Expressi
 def compile_number(
     text: str, catalogue: Catalogue, scope: Scope, *, shown: bool = False
 ) -> Expression:
-    """Compiles an arithmetic expression and checks the metrics that it names.
-
-    Args:
-        text: the expression.
-        catalogue: the names it may use.
-        scope: what the rule looks at.
-        shown: whether it is evaluated for a finding, of which more is known.
+    """Compiles an arithmetic expression; `shown`: for a finding, of which more is known.
 
     Raises:
         ExpressionError: it is no valid expression, names an unknown metric, or is no number.
@@ -89,14 +80,7 @@ def compile_number(
 def compile_figure(
     text: str, catalogue: Catalogue, scope: Scope, *, shown: bool = False
 ) -> Expression:
-    """Like `compile_condition`, for an expression of any kind.
-
-    Args:
-        text: the expression.
-        catalogue: the names it may use.
-        scope: what the rule looks at.
-        shown: whether it stands in a message or a fix, which may use more names.
-    """
+    """Like `compile_number`, for an expression of any kind."""
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"longer than {MAX_LENGTH} characters", 0)
     source = text.replace("\n", " ").replace("\r", " ")

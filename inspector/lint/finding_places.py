@@ -116,12 +116,8 @@ def named_positions(
 ) -> list[CodePosition]:
     """The positions that a rule's message names, the costliest first; else those of what it needs.
 
-    Args:
-        rule: the rule.
-        kernel: the report.
-        loop: the loop that the finding is about; None for the kernel as a whole.
-        shares: line of the assembly -> share of the launch's time; empty where no time is known.
-            Then those in the main loop come first.
+    `shares`: line of the assembly -> share of the launch's time. Where no time is known, those in
+    the main loop come first.
     """
     positions: list[CodePosition] = []
     names = (*rule.message.names, *rule.fix.names)

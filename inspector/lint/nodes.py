@@ -41,14 +41,9 @@ def at_least(value: MetricValue) -> MetricValue | Interval:
 
 
 def apply_to_bounds(name: str, operands: Sequence[Any]) -> Any:
-    """The result of a function of a condition with an interval among its operands.
+    """The result of a function, by its sign, with an interval among its operands.
 
-    Args:
-        name: the function's sign in a condition.
-        operands: numbers, intervals, or other values that conditions compare.
-
-    Returns:
-        An interval, a truth value, or None where the bounds do not decide it.
+    None where the bounds do not decide it.
     """
     bounds = [_bounds(operand) for operand in operands]
     rule = _BOUND_RULES.get(name)
@@ -134,7 +129,6 @@ class Values(Struct, frozen=True):
         kernel: the kernel's metrics. Where code was not read, conditions are evaluated again with
             an `Interval` for each figure that may be larger.
         loop: metrics of the loop that a rule looks at, or that contains the subject.
-        subject: properties of the instruction or wait that a rule looks at.
     """
 
     kernel: Mapping[str, MetricValue | Interval]

@@ -85,7 +85,6 @@ def _object(shape: type[Any]) -> dict[str, Any]:
 
 
 def _type(hint: Any) -> dict[str, Any]:
-    """Returns the JSON schema of a field's type."""
     if hint is int:
         return {"type": "integer", "minimum": 0}
     if hint is float:

@@ -75,12 +75,9 @@ def saves_little(percent: float | None, *, is_stated: bool) -> bool:
 
 
 def valued(finding: Finding, percent: float | None, *, is_stated: bool) -> Finding:
-    """A finding with what its cure saves, and the severity that follows from it.
+    """A finding with the percent of the launch that its cure saves, and the severity of that.
 
-    Args:
-        finding: as its rule has it.
-        percent: of the launch's time that the cure saves; None where that is not known.
-        is_stated: whether a pack states its severity.
+    `is_stated`: a pack states its severity, which then stays.
     """
     if percent is None:
         return finding

@@ -47,11 +47,7 @@ class Draft(Struct, frozen=True):
     """A pack as its own file states it. The numbers are offsets into the text, for error messages.
 
     Args:
-        name: name of the pack.
-        description: in one line.
-        extends: names or paths of the packs whose rules come first.
         override: id of one of their rules, and what changes of it.
-        rules: those of this very file.
     """
 
     name: str
@@ -63,7 +59,6 @@ class Draft(Struct, frozen=True):
 
 @functools.cache
 def _types() -> Mapping[type, dict[str, Any]]:
-    """Returns the keys of each kind of mapping with the types of their values."""
     shapes = (PackText, RuleText, Reference, Override, Trials)
     return {shape: typing.get_type_hints(shape) for shape in shapes}
 
@@ -72,9 +67,6 @@ class Reader:
     """Reads one pack and collects its faults.
 
     Args:
-        text: the file's contents.
-        file: its path, for the places of faults.
-        catalogue: the metrics and names that conditions may use.
         previews: whether rules whose status is preview are read as well.
         trusted: whether the pack is one of kinspect's own, which tests have read without: its
             rules are not checked, and compiled where they are needed.
@@ -105,7 +97,7 @@ class Reader:
     def pack(self) -> Draft | None:
         """Returns the pack in the text, or None if it is not a pack at all; see `faults`."""
         try:
-            root = document.compose(self._text)
+            root = document.compose(self._text, trusted=self._trusted)
         except document.DocumentError as error:
             looks_like_pack = _KEY_OF_PACK.search(self._text) is not None
             self.fault(error.index, error.message if looks_like_pack else error.unquoted)
@@ -139,7 +131,6 @@ class Reader:
         )
 
     def _rules(self, listed: yaml.Node) -> tuple[tuple[Rule, int], ...]:
-        """Returns the valid rules of a list, each with its offset in the text."""
         rules = []
         line_of: dict[str, int] = {}
         for node in listed.value:
@@ -156,7 +147,6 @@ class Reader:
         return tuple(rules)
 
     def _extends(self, node: yaml.Node) -> tuple[tuple[str, int], ...]:
-        """Returns the names or paths of the packs to extend, each with its offset in the text."""
         items = node.value if isinstance(node, yaml.SequenceNode) else [node]
         names = [(self._value(item, str), item.start_mark.index) for item in items]
         return tuple((name, index) for name, index in names if name is not None)
@@ -380,14 +370,12 @@ def _is_pack(root: yaml.Node | None) -> bool:
 
 
 def _is_preview(node: yaml.Node) -> bool:
-    """Tells whether a rule states that it is a preview."""
     return isinstance(node, yaml.MappingNode) and any(
         (key.value, value.value) == ("status", "preview") for key, value in node.value
     )
 
 
 def _names(node: yaml.Node | None) -> set[str]:
-    """Returns the keys of a mapping that are scalars; none for any other node."""
     if not isinstance(node, yaml.MappingNode):
         return set()
     return {key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)}

@@ -23,11 +23,8 @@ class Suppression(Struct, frozen=True):
     """A comment that asks for findings to be left out, where it stands.
 
     Args:
-        file: the source or assembly file.
-        line: line of the comment, counted from 1.
         rules: ids or names it speaks of; empty for all.
         scope: `line` (the line it stands on, or the next where it stands alone), or `file`.
-        reason: what follows it, for people.
         note: set where it is reported as unused and there is more to say than that nothing was
             found: `no rule KI99 (did you mean KI009?)`.
     """
@@ -51,18 +48,9 @@ class CheckedKernel(Struct, frozen=True):
     """One kernel as lint saw it.
 
     Args:
-        id: id of its report.
-        name: name of the kernel.
-        case: case of the specialisation, where it has one.
-        arch: gfx name.
-        file: the file it was read from.
         target: what a command is given to find it again.
-        source: where it begins in the user's source.
         artifact: the assembly's file, for locations of kind `amdgcn`; None where there is none that
             a user could open.
-        findings: new ones, which count for the exit status.
-        known: those that the baseline holds.
-        suppressed: those that a comment or setting leaves out.
         all_read: whether all of its code was read; what rules do not say proves nothing where not.
         to_try: fingerprints of the findings for which `kinspect try` compiles something; empty
             where nobody asked.
@@ -89,18 +77,9 @@ class LintReport(Struct, frozen=True):
     """The result of one run.
 
     Args:
-        target: what was linted, as the user named it.
-        tool: name -> version of what made the report.
-        packs: names of the packs.
-        rules: id -> rule, all that were asked.
-        fail_on: the least severity of a new finding that fails the run.
-        kernels: in the order of the targets.
-        errors: what could not be linted.
         unused: suppressions that left nothing out; `rules` are then those of the comment that did
             not, `note` why, where that is worth saying.
-        baseline: the baseline's file, where there is one.
         gone: fingerprints of the baseline that this run did not find, though it saw their kernel.
-        notes: about the run as a whole.
     """
 
     target: str

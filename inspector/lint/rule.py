@@ -389,10 +389,6 @@ class Rule(Struct, frozen=True):
     Args:
         text: the rule as written, with the overrides of packs that extend its pack.
         is_severity_stated: whether its severity is that of a user's pack: no saving changes it.
-        line: its line in the pack's file.
-        file: the pack's file, as error messages name it.
-        pack: the pack's name.
-        catalogue: the names that it may use.
         compiled: key -> what `COMPILERS` make of its value, so far.
     """
 

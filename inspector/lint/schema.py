@@ -23,22 +23,7 @@ from .catalogue import Catalogue, nearest
 from .document import Fault, PackError
 from .former import FORMER
 from .reader import Draft, Reader
-from .rule import Override, Pack, Reference, Rule, RuleText
-
-__all__ = [
-    "DEFAULT_PACK",
-    "Fault",
-    "Pack",
-    "PackError",
-    "Reference",
-    "Rule",
-    "RuleText",
-    "bundled_packs",
-    "load_named",
-    "load_pack",
-    "load_packs",
-    "parse_pack",
-]
+from .rule import Override, Pack, Rule
 
 DEFAULT_PACK = "recommended"
 SUFFIX = ".yaml"
@@ -49,10 +34,7 @@ Specs = Catalogue | Mapping[str, MetricSpec] | Iterable[MetricSpec]
 def load_named(name: str, catalogue: Specs, *, previews: bool = True) -> Pack:
     """Loads a pack by name: one that ships with kinspect, else the file of that name.
 
-    Args:
-        name: name of the pack; `DEFAULT_PACK` is the default of commands.
-        catalogue: the metrics that exist; see `Catalogue.of`.
-        previews: whether its rules whose status is preview are read; a third of the work.
+    Without `previews` rules of that status are not read, a third of the work.
 
     Raises:
         KinspectError: there is neither; or as for `load_pack`.
@@ -161,10 +143,7 @@ class _Session:
         return Pack(draft.name, draft.description, tuple(rules.values()), file.label)
 
     def _parent(self, name: str, index: int, reader: Reader, file: _PackFile) -> Pack | None:
-        """Loads a pack that the one in `place` extends by `name`, which stands at offset `at`.
-
-        Returns None, and notes a fault, if it cannot be read or extends itself.
-        """
+        """Loads a pack that the one in `place` extends by `name`, which stands at offset `at`."""
         try:
             parent = _find(name, file.path.parent)
             if parent.path.parent != bundled_folder():

@@ -53,8 +53,6 @@ class Words(Struct, frozen=True):
     """The words that may name rules: ids, names, prefixes of ids, tags.
 
     Args:
-        rules: those that can be named.
-        elsewhere: see `Elsewhere`.
         besides: words that stand for something else than a pack's rules -> the id of that.
     """
 
@@ -91,12 +89,7 @@ class Words(Struct, frozen=True):
         return frozenset(id_ for word in words for id_ in self.ids(word))
 
     def fault(self, word: str, *, lenient: bool = False) -> str | None:
-        """Returns the fault of a word; None if it selects a rule.
-
-        Args:
-            word: as the user wrote it.
-            lenient: whether rules of packs that are not asked are known, too.
-        """
+        """The fault of a word; None if it selects a rule. `lenient`: of packs not asked, too."""
         if self.ids(word) or word in FORMER or (word == PREVIEW and lenient):
             return None
         elsewhere = self.elsewhere()

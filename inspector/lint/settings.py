@@ -32,11 +32,9 @@ class KernelSettings(Struct, frozen=True):
 
     Args:
         label: what messages call it: the file and its place there.
-        place: its place in the file.
         match: shell pattern of the kernel's name, or of its case.
         file: shell pattern of its file, from the settings' folder; None: any.
         arch: shell pattern of the target, or a product; None: any.
-        ignore: rules that are left out.
         severity: rule -> severity in place of its own.
         budget: metric -> limit.
     """
@@ -55,7 +53,6 @@ class Settings(Struct, frozen=True):
     """The settings of a project; None for those that it does not have.
 
     Args:
-        file: that was read; None if there is none.
         rules: packs: names, or paths from the file's folder.
     """
 
@@ -75,11 +72,7 @@ class Settings(Struct, frozen=True):
 
 
 def load(config: Path | None = None, start: Path | None = None) -> Settings:
-    """Reads the settings of a run.
-
-    Args:
-        config: the file to read; None: the nearest pyproject.toml with a table for kinspect.
-        start: the folder to look from, upwards; None: the current one.
+    """Reads the settings of a run: a file, or the nearest pyproject.toml from a folder upwards.
 
     Raises:
         KinspectError: the file cannot be read or has faults, all of them, one per line.
@@ -228,32 +221,31 @@ def _quoted(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-_RUN: Mapping[str, tuple[str, Check]] = MappingProxyType(
+_RUN: Mapping[str, Check] = MappingProxyType(
     {
-        # key: (field, check)
-        "rules": ("rules", _some_texts),
-        "select": ("select", _some_texts),
-        "ignore": ("ignore", _texts),
-        "fail-on": ("fail_on", _one_of(*SEVERITIES, "never")),
-        "arch": ("arch", _some_texts),
-        "baseline": ("baseline", _text_of),
-        "kernel": ("kernel", _tables),
+        "rules": _some_texts,
+        "select": _some_texts,
+        "ignore": _texts,
+        "fail-on": _one_of(*SEVERITIES, "never"),
+        "arch": _some_texts,
+        "baseline": _text_of,
+        "kernel": _tables,
     }
 )
-_KERNEL: Mapping[str, tuple[str, Check]] = MappingProxyType(
+_KERNEL: Mapping[str, Check] = MappingProxyType(
     {
-        "match": ("match", _text_of),
-        "file": ("file", _text_of),
-        "arch": ("arch", _text_of),
-        "ignore": ("ignore", _some_texts),
-        "severity": ("severity", _mapping(_one_of(*SEVERITIES), "rule = severity")),
-        "budget": ("budget", _limits),
+        "match": _text_of,
+        "file": _text_of,
+        "arch": _text_of,
+        "ignore": _some_texts,
+        "severity": _mapping(_one_of(*SEVERITIES), "rule = severity"),
+        "budget": _limits,
     }
 )
 
 
 def _checked(
-    data: Any, keys: Mapping[str, tuple[str, Check]], where: str, faults: list[str]
+    data: Any, keys: Mapping[str, Check], where: str, faults: list[str]
 ) -> Iterator[tuple[str, Any]]:
     """The fields that a table gives; its faults are appended."""
     if not isinstance(data, dict):
@@ -267,9 +259,8 @@ def _checked(
             hint = nearest(key, keys) or f" (known: {', '.join(keys)})"
             faults.append(f"{where}: unknown key {key}{hint}")
             continue
-        name, check = keys[key]
-        checked, fault = check(value)
+        checked, fault = keys[key](value)
         if fault:
             faults.append(f"{where}.{key}: {fault}")
         else:
-            yield name, checked
+            yield key.replace("-", "_"), checked

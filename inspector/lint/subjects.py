@@ -31,10 +31,8 @@ class Alike(Struct, frozen=True):
     """Accesses or waits of one loop that no rule can tell apart, in the order of their lines.
 
     Args:
-        values: name -> what conditions read.
         rank: sorts the worst first: the narrowest access; missing waits, then over-strict ones,
             then those with the least slack.
-        places: where they stand.
     """
 
     values: Mapping[str, MetricValue]
@@ -144,7 +142,6 @@ class Subjects:
     def _op_values(
         self, op: MemoryOp, access: Access | None, spill: bool
     ) -> dict[str, MetricValue]:
-        """Returns what conditions read of an instruction and the source access it belongs to."""
         values: dict[str, MetricValue] = {
             "op.mnemonic": op.mnemonic,
             "op.kind": op.cls,
@@ -161,10 +158,7 @@ class Subjects:
         return values | _access_values(access) | {"access.narrow_stores": narrow_stores}
 
     def _narrow_stores(self, access: Access) -> int:
-        """Stores of tiles like an access's, in the same loop, that nothing makes wider.
-
-        Were the access wider, its elements would have to change lanes before them.
-        """
+        """Stores of tiles like an access's, in the same loop, that nothing makes wider."""
         return sum(
             store.cls == "global_store"
             and (store.shape, store.loop) == (access.shape, access.loop)
@@ -176,7 +170,6 @@ class Subjects:
         )
 
     def _wait_values(self, wait: WaitOp) -> dict[str, MetricValue]:
-        """Returns what conditions read of a wait."""
         _, loop = self._loops.get(wait.loop or "", (-1, None))
         return {
             "wait.counter": wait.counter,
@@ -213,7 +206,6 @@ def _lie_side_by_side(op: MemoryOp) -> bool | None:
 
 
 def _access_values(access: Access) -> dict[str, MetricValue]:
-    """Returns what conditions read of an access of the source (TTGIR)."""
     return {
         "access.op": access.op,
         "access.dtype": access.dtype,
@@ -233,7 +225,6 @@ def _access_values(access: Access) -> dict[str, MetricValue]:
 
 
 def _without(wait: WaitOp) -> str | None:
-    """What may go wrong without a missing wait."""
     if wait.verdict != "missing":
         return None
     if wait.read_at is None:

@@ -48,11 +48,7 @@ class Comment(Struct, frozen=True):
         return self.suppression.scope == "file" or self.first <= line <= self.last
 
     def names(self, rule: Collection[str]) -> tuple[str, ...]:
-        """Returns its names that are the rule's; `("",)` if it applies to all rules.
-
-        Args:
-            rule: id and name of the rule.
-        """
+        """Its names among id and name of a rule; `("",)` if it applies to all rules."""
         if not self.suppression.rules:
             return ("",)
         return tuple(name for name in self.suppression.rules if name in rule)
@@ -78,7 +74,6 @@ class Marks(Struct, frozen=True):
     """The suppressions in a file.
 
     Args:
-        comments: the valid ones, in order.
         faulty: those that are not understood; they suppress nothing.
         spans: the file's functions; empty where there is no comment, or the file cannot be parsed.
     """
@@ -90,9 +85,7 @@ class Marks(Struct, frozen=True):
     def header(self, line: int | None, name: str) -> tuple[int, ...]:
         """The lines at which a comment applies to a kernel as a whole: those of its head.
 
-        Args:
-            line: a line in the kernel; None if unknown.
-            name: the kernel's name, which is used where no line is known.
+        Where no line in the kernel is known, its name is used.
         """
         if line is not None:
             enclosing = [span for span in self.spans if span.holds(line)]
@@ -210,7 +203,6 @@ def _split(line: str, in_block: bool) -> tuple[str, str, bool]:
 
 
 def _functions(text: str) -> tuple[Span, ...]:
-    """The functions of a Python file; none where it cannot be parsed."""
     try:
         tree = python_tree(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -289,14 +281,10 @@ def match(
     marks: Mapping[str, Marks],
     used: dict[str, set[tuple[int, str]]],
 ) -> Suppression | None:
-    """The first comment that suppresses a finding; None if none does.
+    """The first comment that suppresses a finding at one of its places, (file, line); None: none.
 
-    Args:
-        rule: id and name of the finding's rule.
-        places: (file, line) of each place at which the finding can be suppressed.
-        marks: file -> its suppressions.
-        used: file -> (line of a comment, its name for the rule; "" for all rules); every comment
-            that suppresses the finding is added.
+    Every comment that does is added to `used`: file -> (line of the comment, its name for the rule;
+    "" for all rules). `rule` is id and name.
     """
     first_suppression = None
     for file, line in places:
@@ -313,7 +301,6 @@ class Coverage(Struct, frozen=True):
     """The part of a file that a run has analysed.
 
     Args:
-        is_whole: whether everything in it was analysed.
         lines: the lines that the code of the analysed kernels came from.
     """
 
@@ -345,14 +332,9 @@ def unused(
 ) -> Iterator[Suppression]:
     """Yields the suppressions of a file that suppressed nothing, as far as this run can tell.
 
-    Args:
-        marks: the file's suppressions.
-        used: the comments of the file that suppressed something, see `match`.
-        coverage: how much of the file this run has analysed.
-        rule_names: ids and names of the rules that were applied.
-        unknown: returns what is wrong with a name that is not among them; None if a rule has it.
-        narrowed: whether some rules of the packs were not applied: then a comment for all rules may
-            be meant for one of those.
+    `used` are those that did (see `match`), `rule_names` ids and names of the rules that were
+    applied; `unknown` says what is wrong with another name, None if a rule has it. Where the run is
+    `narrowed` to some rules of the packs, a comment for all rules may be meant for the others.
     """
     yield from marks.faulty
     for comment in marks.comments:

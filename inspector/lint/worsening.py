@@ -31,13 +31,7 @@ class WeighedFigure(Struct, frozen=True):
 
 
 def figures_of(finding: Finding, rule: Rule, time_us: float | None) -> tuple[WeighedFigure, ...]:
-    """The figures that say how bad a finding is.
-
-    Args:
-        finding: the finding.
-        rule: its rule.
-        time_us: what the launch takes; None where it is not known.
-    """
+    """The figures that say how bad a finding is; `time_us`: of the launch, None where not known."""
     figures = []
     for name, rises in _directions(rule.require.root).items():
         value = finding.evidence.get(name)

@@ -24,7 +24,8 @@ from ..isa.mnemonics import CLASSES
 from ..isa.waitflow.waits import COUNTERS
 from ..lint.catalogue import Catalogue
 from ..lint.engine import judge
-from ..lint.schema import DEFAULT_PACK, Pack, load_named
+from ..lint.rule import Pack
+from ..lint.schema import DEFAULT_PACK, load_named
 from ..metrics.catalogue import specs
 from ..metrics.kernel import kernel_report
 from ..metrics.subject import KernelCode

@@ -47,15 +47,7 @@ def write_text(
     isa_in_full: bool = False,
     color: bool | None = None,
 ) -> None:
-    """Prints a comparison.
-
-    Args:
-        report: the comparison.
-        stream: where to.
-        details: every kernel that changed in full, not the worst alone.
-        isa_in_full: all lines of the code that differ.
-        color: force colour on or off.
-    """
+    """Prints a comparison; `details`: every kernel that changed in full, not the worst alone."""
     most = None if isa_in_full else _MOST_ISA_LINES
     text.show(document(report, details=details, most_isa=most), stream, color)
 
@@ -106,7 +98,6 @@ def _sections(report: DiffReport, details: bool, most_isa: int | None) -> Iterat
 
 
 def _table(pairs: Sequence[KernelDiff], details: bool) -> Section:
-    """A line a pair."""
     several = diff_view.files_of(pairs)
     shown = pairs if details else pairs[:_MOST_ROWS]
     rows = table(

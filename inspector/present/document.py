@@ -47,11 +47,8 @@ class Figure(Struct, frozen=True):
     """A figure, or several that belong together.
 
     Args:
-        label: what it is of.
-        text: the figure, with its unit.
         share: of what there is, 0 to 1: drawn as a bar; None without one.
         beside: what follows the bar.
-        tone: of the bar.
     """
 
     label: str
@@ -65,7 +62,6 @@ class Figures(Struct, frozen=True):
     """Figures, one below the other.
 
     Args:
-        rows: the figures.
         is_row: they are short and stand side by side.
     """
 
@@ -77,8 +73,6 @@ class Column(Struct, frozen=True):
     """A column of a table.
 
     Args:
-        title: its heading.
-        right: aligned to the right.
         rank: where the table is too wide, columns of the highest rank are left out first; those of
             rank 0 stay.
         shrinks: its texts may be cut where the table is too wide.
@@ -94,8 +88,6 @@ class Table(Struct, frozen=True):
     """A table.
 
     Args:
-        columns: its columns.
-        rows: each with a cell for each column.
         tones: of each row; empty where all are alike.
     """
 
@@ -113,13 +105,7 @@ def table(
     items: Iterable[Any],
     tone: Callable[[Any], Tone] | None = None,
 ) -> Table:
-    """A table with a row for each item, without columns that are empty in all rows.
-
-    Args:
-        columns: of the table.
-        items: one a row.
-        tone: of an item's row.
-    """
+    """A table with a row for each item, without columns that are empty in all rows."""
     told = list(items)
     rows = [[text(item) for _, text in columns] for item in told]
     filled = [n for n in range(len(columns)) if any(row[n] for row in rows)]
@@ -135,11 +121,8 @@ class Item(Struct, frozen=True):
 
     Args:
         mark: what it is worth: a saving or a severity.
-        place: where it is.
-        text: what it is.
         name: what others call it: the id of a rule.
         below: what to do about it, and what came of that.
-        code: lines of code that it is about.
     """
 
     mark: Span
@@ -154,7 +137,6 @@ class Items(Struct, frozen=True):
     """A list, in the order in which it is worth reading.
 
     Args:
-        items: of the list.
         is_long: place, mark and name have a line of their own.
     """
 
@@ -182,7 +164,6 @@ class Section(Struct, frozen=True):
     """Blocks under a title.
 
     Args:
-        blocks: what it holds.
         title: its heading; empty where it goes on with the subject of the one before.
         is_subject: its title names what the sections behind it are about.
         folds: where a form can fold what is read last, this is folded, up to the next subject.

@@ -76,10 +76,7 @@ def first_screen(
 ) -> Iterator[Section]:
     """How long a kernel takes, why, and what would make it faster.
 
-    Args:
-        kernel: its report.
-        every: what saves too little to be a finding as well.
-        whole: all findings and all options, however many.
+    `every`: what saves too little to be a finding as well; `whole`: all findings and options.
     """
     blocks: list[Block] = []
     configuration = view.configuration(kernel)
@@ -195,10 +192,7 @@ def _items(findings: Sequence[Finding], kernel: KernelReport) -> Items:
 def item(finding: Finding, kernel: KernelReport, shown: Sequence[Finding]) -> Item:
     """A finding: what its cure saves, where, what it is, and what to do.
 
-    Args:
-        finding: the finding.
-        kernel: whose it is.
-        shown: all that are told: a fix that several share is told once.
+    A fix that several of those `shown` share is told once.
     """
     mark = view.saving(finding) or _MARKS[finding.severity]
     last = [one for one in shown if (one.rule, one.fix) == (finding.rule, finding.fix)][-1]
@@ -228,7 +222,6 @@ def _place(file: str, line: int, kernel: KernelReport) -> str:
 
 
 def _resources(kernel: KernelReport) -> Section:
-    """Registers, LDS and code, with bars, and the occupancy."""
     m = kernel.metrics
     vgprs, vgpr_limit = int_of(m, "vgpr_count"), int_of(m, "vgpr_limit")
     spills, scratch = int_of(m, "vgpr_spill_count"), int_of(m, "scratch_bytes")
@@ -347,7 +340,6 @@ def stall_table(lines: Sequence[Stall], most: int = MOST_STALLS) -> Table:
 
 
 def _listing(lines: Sequence[str]) -> Section:
-    """Lines of which the first is the title of the others."""
     return Section((Listing(tuple(lines[1:])),), words(lines[0], "strong"))
 
 

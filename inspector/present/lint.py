@@ -6,15 +6,15 @@ Grouped by kernel; by rule where there are so many kernels that nobody reads the
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Final, TextIO
 
 from ..base.printable import printable_columns
 from ..explain.expressions import Expressions
-from ..explain.view import file_name, plural, show
-from ..lint.ranking import SEVERITIES, repetitions_last
-from ..lint.results import CheckedKernel, LintReport
+from ..explain.view import SEVERITY_TEXTS, file_name, plural, show
+from ..lint.ranking import repetitions_last
+from ..lint.results import LintReport
 from ..model import MetricValue
 from . import lint_view as view
 from . import markdown, text
@@ -46,12 +46,7 @@ def write(
 ) -> None:
     """Prints the findings, what became of suppressions and baseline, and one line in summary.
 
-    Args:
-        report: the result.
-        stream: where to.
-        details: with every rule's explanation, its references and the figures it rests on; known
-            and suppressed findings too.
-        color: forces colour on or off; None leaves it to the stream.
+    `details`: every rule's explanation, references and figures; known and suppressed findings too.
     """
     parts = _Parts(report, details)
     summary = Section((), words(view.summary(report), "strong"), is_subject=True)
@@ -81,17 +76,13 @@ class _Parts:
 
     def findings(self) -> Iterator[Section]:
         """The findings by kernel, or by rule where there are too many kernels."""
-        kernels: dict[tuple[str, str], list[MergedFindings]] = {}
-        for group in self._groups:
-            kernels.setdefault(_key_of(group.kernel), []).append(group)
+        kernels = view.by_kernel(self._groups)
         if len(kernels) > MOST_KERNELS:
             # Groups come sorted by severity and rule already.
             for _, several in groupby(self._groups, lambda g: (g.first.severity, g.first.rule)):
                 yield self._rule(list(several))
         else:
-            # Python's sort is stable: kernels that are equally bad stay in the order of the worst.
-            for groups in sorted(kernels.values(), key=_badness, reverse=True):
-                yield self._kernel(groups)
+            yield from map(self._kernel, kernels)
 
     def rules(self) -> Iterator[Section]:
         """What the rules of the findings mean."""
@@ -103,7 +94,6 @@ class _Parts:
                 yield Section((*paragraphs((about.explain,)), *see), title, folds=True)
 
     def _kernel(self, groups: list[MergedFindings]) -> Section:
-        """The findings of one kernel, or of its specialisations."""
         kernels = [occurrence.kernel for group in groups for occurrence in group.occurrences]
         kernel = kernels[0]
         source = kernel.source
@@ -122,7 +112,7 @@ class _Parts:
     def _finding(self, group: MergedFindings, *, of_several: bool) -> Item:
         first = group.first
         return Item(
-            Span(view.SEVERITY_TEXTS[first.severity], first.severity),
+            Span(SEVERITY_TEXTS[first.severity], first.severity),
             _place(group),
             view.message_of(group, of_several=of_several),
             f"{view.title_of(self._report, first.rule)}{_state(group)}",
@@ -142,11 +132,10 @@ class _Parts:
         yield f"{' ' * (column - 1 - indent)}^{'~' * (width - 1)}"
 
     def _rule(self, groups: list[MergedFindings]) -> Section:
-        """The findings of one rule in all kernels."""
         severity, rule = groups[0].first.severity, groups[0].first.rule
-        kernels = len({_key_of(o.kernel) for group in groups for o in group.occurrences})
+        kernels = len({view.key_of(o.kernel) for group in groups for o in group.occurrences})
         title = (
-            Span(f"{view.SEVERITY_TEXTS[severity]:<9}", severity),
+            Span(f"{SEVERITY_TEXTS[severity]:<9}", severity),
             Span(view.title_of(self._report, rule), "strong"),
             Span(f"  {plural(len(groups), 'place')} in {plural(kernels, 'kernel')}", "weak"),
         )
@@ -201,14 +190,6 @@ def _remarks(report: LintReport) -> Iterator[Section]:
         rows.append(Figure("failing", words(failing, "error")))
     if rows:
         yield Section((Figures(tuple(rows)),))
-
-
-def _key_of(kernel: CheckedKernel) -> tuple[str, str]:
-    return (kernel.name, kernel.source.file if kernel.source else kernel.file)
-
-
-def _badness(groups: Sequence[MergedFindings]) -> tuple[int, ...]:
-    return tuple(sum(g.first.severity == s for g in groups) for s in SEVERITIES)
 
 
 def _place(group: MergedFindings) -> str:

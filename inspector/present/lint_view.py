@@ -8,14 +8,13 @@ one rule at one place whose messages differ only in numbers and widths are one g
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from ..base.printable import one_line
-from ..explain.view import plural
+from ..explain.view import plural, severities
 from ..lint.ranking import SEVERITIES, Place, Severity, place_in_order
 from ..lint.results import CheckedKernel, LintReport, Suppression
 from ..lint.rule import RuleText
@@ -23,10 +22,6 @@ from ..model import Finding
 
 State = Literal["new", "known", "suppressed"]
 
-SEVERITY_TEXTS: Mapping[str, str] = MappingProxyType(
-    {"error": "error", "warning": "warning", "info": "note"}
-)
-"""Severity -> what people and CI systems call it."""
 _CONFIDENCE = ("certain", "likely", "possible")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _WIDTH = re.compile(r"\b((?:global|buffer|flat|scratch|ds)_[a-z]+)_\w+")
@@ -38,9 +33,7 @@ class ShownPlace(Struct, frozen=True):
     """The line of a file that a finding points to.
 
     Args:
-        file: as the user or the compiler named it.
         line: from 1; None where only the file is known.
-        text: the text of the line, as far as it is known.
         complete: whether that is the whole line, not a part of it.
     """
 
@@ -63,9 +56,6 @@ class MergedFindings(Struct, frozen=True):
     Those at one line of the source may be of several kernels, others are of one.
 
     Args:
-        state: whether the findings count, are in the baseline, or are suppressed.
-        place: the place of all of them.
-        occurrences: at least one, in the order of the report.
         by: the comment or setting that suppresses them; None where none does.
     """
 
@@ -114,13 +104,30 @@ def groups(report: LintReport, states: Sequence[State] = ("new",)) -> list[Merge
     )
 
 
+def by_kernel(merged: Iterable[MergedFindings]) -> list[list[MergedFindings]]:
+    """The findings of each kernel, or of its specialisations; the worst kernel first."""
+    kernels: dict[tuple[str, str], list[MergedFindings]] = {}
+    for group in merged:
+        kernels.setdefault(key_of(group.kernel), []).append(group)
+    # Python's sort is stable: kernels that are equally bad stay in the order of the worst.
+    return sorted(kernels.values(), key=_badness, reverse=True)
+
+
+def key_of(kernel: CheckedKernel) -> tuple[str, str]:
+    """What the specialisations of a kernel have in common."""
+    return kernel.name, kernel.source.file if kernel.source is not None else kernel.file
+
+
+def _badness(merged: Sequence[MergedFindings]) -> tuple[int, ...]:
+    return tuple(sum(group.first.severity == s for group in merged) for s in SEVERITIES)
+
+
 def _words_of(finding: Finding) -> str:
     """A message without its numbers and the widths of instructions."""
     return _NUMBER.sub("#", _WIDTH.sub(r"\1", finding.plural_message or finding.message))
 
 
 def _findings(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppression | str | None]]:
-    """Every finding of a kernel, with its state and what suppresses it."""
     for finding in kernel.findings:
         yield "new", finding, None
     for finding in kernel.known:
@@ -130,10 +137,6 @@ def _findings(kernel: CheckedKernel) -> Iterator[tuple[State, Finding, Suppressi
 
 
 def _rank(group: MergedFindings, place: Place) -> tuple[object, ...]:
-    """Sorts groups by the place of their rule in the order of findings.
-
-    Equals are sorted by certainty, then by rule and place.
-    """
     first = group.first
     return (
         *place,
@@ -201,9 +204,7 @@ def other_occurrences(group: MergedFindings) -> str:
 def message_of(group: MergedFindings, of_several: bool = False) -> str:
     """The message of a group's first finding, and the other occurrences in brackets.
 
-    Args:
-        group: the findings.
-        of_several: whether the reader cannot see which specialisation of a kernel it is.
+    `of_several`: the reader cannot see which specialisation of a kernel it is.
     """
     kernel = group.kernel
     specialisation = (
@@ -225,20 +226,10 @@ def title_of(report: LintReport, rule: str) -> str:
     return one_line(f"{rule} {text.name}" if text is not None else rule)
 
 
-def tally(counts: Mapping[Severity, int]) -> str:
-    """`3 errors, 1 note`; `no findings` if there is nothing."""
-    parts = [plural(counts[s], SEVERITY_TEXTS[s]) for s in SEVERITIES if counts.get(s)]
-    return ", ".join(parts) or "no findings"
-
-
-def tally_of(findings: Iterable[Finding]) -> str:
-    severities = [f.severity for f in findings]
-    return tally({s: severities.count(s) for s in SEVERITIES})
-
-
 def summary(report: LintReport) -> str:
     """The run in one line."""
-    line = f"{tally(report.tally())} in {plural(len(report.kernels), 'kernel')}"
+    graded = severities(f.severity for kernel in report.kernels for f in kernel.findings)
+    line = f"{graded} in {plural(len(report.kernels), 'kernel')}"
     known_count = sum(len(k.known) for k in report.kernels)
     suppressed = sum(len(k.suppressed) for k in report.kernels)
     extras = [f"{known_count} known"] if known_count else []

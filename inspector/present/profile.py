@@ -69,13 +69,11 @@ def _sections(profile: Profile, details: bool) -> Iterator[Section]:
 
 
 def _rows(columns: Columns, rows: Sequence[object]) -> Iterator[Table]:
-    """A table, if it has rows."""
     if rows:
         yield table(columns, rows)
 
 
 def _head(profile: Profile) -> Section:
-    """The run: its path, profiler, devices, command, passes and traces."""
     run = profile.recording
     title = (Span(run.path, "strong"), Span(f"   {recording_view.profiler_text(profile)}"))
     command = f"$ {' '.join(run.command)}" if run.command else ""

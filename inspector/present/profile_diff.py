@@ -75,7 +75,6 @@ def _table(changes: Sequence[KernelChange]) -> Iterator[Block]:
 
 
 def _run(profile: Profile) -> Text:
-    """A profile's path, profiler and devices."""
     devices = "; ".join(recording_view.gpu_texts(profile))
     parts = (profile.recording.path, recording_view.profiler_text(profile), devices)
     return words("   ".join(filter(None, parts)), "weak")

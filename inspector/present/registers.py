@@ -118,5 +118,5 @@ _SPILLED: Columns = (
     (Column("in hot loops", shrinks=True), registers_view.hot_traffic),
     (Column("value", shrinks=True), lambda value: value.name or registers_view.UNNAMED),
     (Column("", shrinks=True, rank=1), _spilled_kind),
-    (Column("line", shrinks=True), lambda value: registers_view.place_in_file(value.source)),
+    (Column("line", shrinks=True), lambda value: view.place(value.source)),
 )

@@ -17,12 +17,9 @@ MOST_SCREENS: Final = 3
 
 
 def document(report: Report, *, details: bool = False, every: bool = False) -> Document:
-    """What a report says.
+    """All that a report says, its kernels in their order.
 
-    Args:
-        report: its kernels are in the order in which they are told.
-        details: all that is known of every kernel.
-        every: what saves too little to be a finding as well.
+    `details`: all that is known of each; `every`: what saves too little to be a finding as well.
     """
     return tuple(_sections(report, details=details, every=every))
 

@@ -16,21 +16,9 @@ from . import text
 from .document import Block, Column, Document, Paragraph, Section, Span, table, words
 
 FIGURES: Final = (
-    "time_us",
-    "vgpr_spills",
-    "waves_per_eu",
-    "vgprs",
-    "lds_bytes",
-    "limiter",
-    "scratch_in_loops",
-    "full_waits_per_iteration",
-    "matrix_per_iteration",
-    "matrix_efficiency",
-    "agprs",
-    "sgprs",
-    "scratch_per_work",
-    "matrix_cycles_per_work",
-    "full_waits_per_work",
+    *("time_us", "vgpr_spills", "waves_per_eu", "vgprs", "lds_bytes", "limiter"),
+    *("scratch_in_loops", "full_waits_per_iteration", "matrix_per_iteration", "matrix_efficiency"),
+    *("agprs", "sgprs", "scratch_per_work", "matrix_cycles_per_work", "full_waits_per_work"),
     "code_bytes",
 )
 """The figures that a table shows where they differ; the last go first where it is too wide."""
@@ -78,9 +66,7 @@ def write(
 def document(sweep: Sweep, columns: Sequence[str] = ()) -> Document:
     """The tables of a sweep, then what its columns and marks mean, and how many points there are.
 
-    Args:
-        sweep: its tables are in the order in which they are told.
-        columns: figures that are shown; empty: those that differ.
+    Without `columns` the figures that differ are shown.
     """
     tables = (_table(one, sweep.tables, columns) for one in sweep.tables)
     notes = (*_notes(sweep, columns), summary(sweep))
@@ -168,7 +154,6 @@ def _notes(sweep: Sweep, columns: Sequence[str]) -> Iterator[str]:
 
 
 def _unit(one: SweepTable) -> Work | None:
-    """Returns the unit of needed work; None if no objective is per work."""
     return next((o.work for o in one.objectives if o.work is not None), None)
 
 
@@ -228,7 +213,6 @@ def _mark(line: TableLine) -> str:
 
 
 def _figure(line: TableLine, name: str) -> str:
-    """Returns a figure of a point as text; empty if its compile failed."""
     figures = line.row.figures
     if figures is None:
         return ""
@@ -261,7 +245,6 @@ def _remark(line: TableLine) -> str:
 
 
 def _front(objectives: tuple[Objective, ...]) -> str:
-    """Explains the mark of points on the Pareto front."""
     *others, last = (objective.text for objective in objectives)
     aims = f"{', '.join(others)} and {last}" if others else last
     return (

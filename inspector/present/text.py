@@ -66,13 +66,7 @@ def _lines(document: Document, width: int, *, fits: bool) -> Iterator[Line]:
 
 
 def lines_of(block: Block, width: int, *, fits: bool = True) -> Iterator[Line]:
-    """The lines of a block.
-
-    Args:
-        block: what to set.
-        width: of the paper, in characters.
-        fits: whether tables leave out and cut what is too wide; a file has no width.
-    """
+    """The lines of a block; `fits`: tables leave out and cut what is too wide, not so in a file."""
     match block:
         case Paragraph(text):
             yield from _wrapped(text, width, _MARGIN, _MARGIN * 2)

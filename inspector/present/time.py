@@ -36,9 +36,7 @@ _MOST_LINES: Final = 8
 def document(kernels: Sequence[KernelReport], measured_us: float | None) -> Document:
     """The time of each kernel: how long, what limits it, where it goes, what would save some.
 
-    Args:
-        kernels: their reports.
-        measured_us: microseconds of a launch as measured; None where it was not.
+    `measured_us`: microseconds of a launch as measured; None where it was not.
     """
     return tuple(section for kernel in kernels for section in _sections(kernel, measured_us))
 

@@ -66,8 +66,6 @@ class SavedReport(Struct, frozen=True):
     """A saved report whose kernels are read one by one.
 
     Args:
-        name: what it is called in errors.
-        target, tool, errors, notes: as in `Report`.
         folder: where its artifacts lie by sha256, if they came with it.
         kinds: which of them; None: all.
         fits: what tells of metrics whether they are to be believed; None: they are.
@@ -175,17 +173,13 @@ class SavedReport(Struct, frozen=True):
 
 
 def _check_numbers(kernel: KernelReport, mappings: Sequence[MetricValue]) -> None:
-    """Holds whole numbers to 64 bits: MessagePack has no others, and is faster than a walk.
-
-    Not those of which `Fits` is asked, nor what a user may choose, as constexprs.
-    """
+    """Holds whole numbers to 64 bits: MessagePack has no others, and is faster than a walk."""
     places = [(loop.unroll, loop.source) for loop in kernel.loops]
     rest = replace(kernel, variant=None, metrics={}, loops=())
     msgpack.encode((mappings, places, rest), enc_hook=str)
 
 
 def _values(entry: Any) -> Any:
-    """Returns a kernel's values with all texts harmless."""
     from msgspec import Raw, json
 
     if not isinstance(entry, Raw):
@@ -197,7 +191,6 @@ def _values(entry: Any) -> Any:
 
 
 def _clean(value: Any) -> Any:
-    """A report's value with all of its texts harmless."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, dict):
@@ -208,10 +201,7 @@ def _clean(value: Any) -> Any:
 
 
 def _cut(text: str | bytes) -> dict[str, Any] | None:
-    """A document's top-level values, its kernels as texts; None if that cannot be had so.
-
-    What comes of it then (another encoding), or what is wrong with it, is for `json_value` to say.
-    """
+    """A document's top-level values, its kernels as texts; None if that cannot be had so."""
     from msgspec import DecodeError, Raw, json
 
     try:
@@ -229,10 +219,7 @@ def _damaged(name: str, error: Exception) -> KinspectError:
 
 
 def _completed(kernel: Any, folder: Path | None) -> Any:
-    """A kernel's values with those of `UNWRITTEN` that follow from others, and no other of them.
-
-    What is not of the type that it must be is left for msgspec to refuse.
-    """
+    """A kernel's values with those of `UNWRITTEN` that follow from others, and no other of them."""
     if not isinstance(kernel, dict):
         return kernel
     _drop_unwritten(Finding, [*_items(kernel.get("findings")), *_items(kernel.get("leads"))])

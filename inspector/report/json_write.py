@@ -87,8 +87,12 @@ def plain(value: Any) -> Any:
     return to_builtins(value, enc_hook=dict)
 
 
+def fields_of(value: object, *names: str) -> dict[str, Any]:
+    """Attributes of a value as JSON values."""
+    return {name: plain(getattr(value, name)) for name in names}
+
+
 def _written(value: Struct) -> dict[str, Any]:
-    """Returns a value as JSON values."""
     fields: dict[str, Any] = plain(value)
     for name in UNWRITTEN[type(value)]:
         fields.pop(name, None)

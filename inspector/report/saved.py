@@ -63,13 +63,7 @@ def _content(artifact: Artifact, archive: Path) -> bytes:
 def opened(
     path: Path, cache: Path, kinds: frozenset[str] | None = None, fits: Fits | None = None
 ) -> SavedReport:
-    """Opens an archive; its artifacts are laid out by sha256 under `cache`, checked.
-
-    Args:
-        path: the archive.
-        cache: a folder.
-        kinds: the kinds of artifacts to unpack; None: all.
-        fits: as for `SavedReport`.
+    """Opens an archive; its artifacts of these kinds are laid out by sha256 under `cache`, checked.
 
     Raises:
         KinspectError: it is not such an archive, or is damaged.
@@ -140,7 +134,6 @@ def _check(actual: str, digest: str, path: Path) -> None:
 
 
 def _zip_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> bytes:
-    """Reads one file of a zip against the budget of the target that is being read."""
     return b"".join(_zip_pieces(archive, member, name, limits.budget(name, member.compress_size)))
 
 

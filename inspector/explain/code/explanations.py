@@ -48,14 +48,9 @@ class ExplainedRule(Protocol):
 
 
 def explain_instruction(instruction: Instruction | str, report: KernelReport | None = None) -> str:
-    """Explains what an instruction does, and what the report says about it.
+    """Explains in lines of text what an instruction, or its line of assembly, does; "" for no code.
 
-    Args:
-        instruction: the instruction, or its line of assembly.
-        report: the kernel; its facts about the line need an `Instruction`, which has a line number.
-
-    Returns:
-        Lines of plain text; "" if the line holds no instruction.
+    The report's facts about it need an `Instruction`, which has a line number.
     """
     inst = _parsed(instruction) if isinstance(instruction, str) else instruction
     if inst is None:
@@ -78,13 +73,7 @@ def explain_finding(
 ) -> str:
     """Explains a finding: its message, cause, remedy, evidence, locations and references.
 
-    Args:
-        finding: of a kernel's report.
-        rules: id -> rule, for the explanation and the references.
-        unit_of: returns the unit of a metric; None: figures have no units.
-
-    Returns:
-        Lines of plain text; empty lines separate the paragraphs.
+    Empty lines separate the paragraphs. Without `unit_of` figures have no units.
     """
     rule = (rules or {}).get(finding.rule)
     name = f" {rule.name}" if rule is not None else ""
@@ -128,7 +117,6 @@ def _parsed(text: str) -> Instruction | None:
 
 
 def _class_lines(inst: Instruction) -> list[str]:
-    """An instruction's class, the width of its access, and its traits."""
     bits = access_bits(inst.op, inst.operands)
     about = CLASSES.get(inst.cls)
     lines = [f"class {inst.cls}: {about}" if about else f"class {inst.cls}"]
@@ -160,7 +148,6 @@ def _cycle_lines(inst: Instruction, machine: Machine | None) -> list[str]:
 
 
 def _kernel_lines(inst: Instruction, report: KernelReport) -> list[str]:
-    """The report's facts about an instruction: waits, loop, access, spills and findings."""
     line = inst.line
     lines: list[str] = []
     loops = {loop.id: loop for loop in report.loops}

@@ -17,9 +17,8 @@ from ...model import Function
 class Fold(Struct, frozen=True):
     """Lines that can be hidden.
 
-    Attributes:
+    Args:
         start: the line that stays visible; the next one is the first hidden.
-        last: the last hidden line.
         what: `debug` directives, `data`, `metadata`, kernel `descriptor`, `prologue` (the code
             before the first loop), or `region` (a body in braces or of a Python block).
     """
@@ -63,11 +62,7 @@ def all_folds(
 
 
 def _nested(folds_unordered: Iterable[Fold]) -> list[Fold]:
-    """Folds that nest properly, at most one for each line.
-
-    Of several folds at one line the longest stays. A fold that starts inside another but ends
-    after it extends the outer one.
-    """
+    """Folds that nest properly, at most one for each line."""
     ordered = sorted(folds_unordered, key=lambda fold: (fold.start, -fold.last))
     nested: list[Fold] = []
     for fold in ordered:
@@ -85,7 +80,6 @@ def _nested(folds_unordered: Iterable[Fold]) -> list[Fold]:
 
 
 def _assembly(lines: Sequence[str]) -> Iterator[Fold]:
-    """Yields the folds of an assembly: debug directives, descriptors, metadata, data sections."""
     index = 0
     while index < len(lines):
         body = lines[index].lstrip()
@@ -104,16 +98,12 @@ def _assembly(lines: Sequence[str]) -> Iterator[Fold]:
 
 
 def _fold(start: int, last: int, kind: str) -> Iterator[Fold]:
-    """Yields a fold, unless it would hide nothing."""
     if last > start:
         yield Fold(start, last, kind)
 
 
 def _directives(lines: Sequence[str], index: int) -> tuple[str, int]:
-    """Returns the kind of the directives that start at a line, and their last line.
-
-    The kind is "" for a directive that is not folded.
-    """
+    """Returns the kind of the directives that start at a line, and their last line."""
     line = lines[index]
     block = _OPENS.get(line.split(None, 1)[0])
     if block is not None:
@@ -171,7 +161,6 @@ def _prologue(function: Function) -> Iterator[Fold]:
 
 
 def _mlir(lines: Sequence[str]) -> Iterator[Fold]:
-    """Yields the folds of an MLIR: runs of `#loc` lines, and regions."""
     index, count = 0, len(lines)
     while index < count:
         if lines[index].startswith("#loc"):
@@ -184,7 +173,6 @@ def _mlir(lines: Sequence[str]) -> Iterator[Fold]:
 
 
 def _regions(lines: Sequence[str]) -> Iterator[Fold]:
-    """Bodies in braces: from a line that ends with `{` to the line that closes it."""
     opened: list[tuple[int, int]] = []
     for number, line in enumerate(lines):
         body = line.strip()
@@ -200,7 +188,6 @@ def _regions(lines: Sequence[str]) -> Iterator[Fold]:
 
 
 def _llvm(lines: Sequence[str]) -> Iterator[Fold]:
-    """Yields the folds of an LLVM IR: runs of metadata and of debug records, and bodies."""
     index, count = 0, len(lines)
     while index < count:
         line = lines[index]
@@ -225,7 +212,6 @@ def _llvm(lines: Sequence[str]) -> Iterator[Fold]:
 
 
 def _python(lines: Sequence[str]) -> Iterator[Fold]:
-    """Yields the bodies of functions and classes in Python."""
     for number, line in enumerate(lines):
         if not _BLOCK.match(line):
             continue

@@ -112,13 +112,10 @@ _TRITON_PREFIXES = ("tl.", "triton.", "gl.", "gluon.", "ttgl.", "libdevice.")
 
 
 def spans(kind: str, text: str, cls: str | None = None) -> list[Span]:
-    """The coloured pieces of a line, in order and disjoint.
+    """The coloured pieces of a line of a kind of text, in order and disjoint.
 
-    Args:
-        kind: of the text: source, ttgir, llir or amdgcn.
-        text: the line.
-        cls: of assembly, the instruction's class (None: guessed from its name); of Python, `STRING`
-            where the line begins inside a string.
+    Of assembly `cls` is the instruction's class (None: guessed from its name); of Python, `STRING`
+    where the line begins inside a string.
     """
     if kind == "amdgcn":
         return _assembly(text, cls)
@@ -145,7 +142,6 @@ def style_of(cls: str) -> str:
 
 
 def _assembly(text: str, cls: str | None) -> list[Span]:
-    """Returns the coloured pieces of an assembly line."""
     styled: list[Span] = []
     pieces = _ASM.split(text)
     stop = 0
@@ -190,14 +186,12 @@ def _assembly_style(piece: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _mnemonic_style(word: str) -> str:
-    """Returns the style of an instruction by its name; "" for no instruction."""
     match = _INSTRUCTION.match(word)
     return match.lastgroup or "" if match is not None else ""
 
 
 @functools.lru_cache(maxsize=16384)
 def _mlir_style(piece: str) -> str:
-    """Returns the style of a token of MLIR; "" for none."""
     first = piece[0]
     if first == "%":
         return "register"
@@ -225,7 +219,6 @@ def _mlir_style(piece: str) -> str:
 
 @functools.lru_cache(maxsize=16384)
 def _llvm_style(piece: str) -> str:
-    """Returns the style of a token of LLVM IR; "" for none."""
     first = piece[0]
     if first == "%":
         return "register"
@@ -247,7 +240,6 @@ def _llvm_style(piece: str) -> str:
 
 
 def _intrinsic_style(name: str) -> str:
-    """Returns the style of an intrinsic of AMD's by its name."""
     if ".mfma" in name or ".wmma" in name or ".smfmac" in name:
         return "matrix"
     if "waitcnt" in name or "barrier" in name or "wait." in name or "sched" in name:

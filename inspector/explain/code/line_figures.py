@@ -6,9 +6,10 @@ the source and of the TTGIR that they stem from; of live registers and widths th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 
@@ -17,6 +18,7 @@ from ...model import KernelReport, LaneUse
 if TYPE_CHECKING:
     from .links import Links
 
+_T = TypeVar("_T")
 _ONCE = 1e-4
 """Part of the hottest line's figure that the largest one outside of hot loops counts for."""
 ByKind = Mapping[str, Mapping[int, float]]
@@ -26,12 +28,9 @@ ByKind = Mapping[str, Mapping[int, float]]
 class LineColumn(Struct, frozen=True):
     """A column that can stand beside code.
 
-    Attributes:
-        name: in saved settings.
+    Args:
         title: at its head, at most five characters.
-        about: one line for the menu, with the unit.
         sentence: a format of a line's figure, `weight`, and of what stands in the column, `text`.
-        present: whether a kernel has such figures to show.
         is_cost: whether lines with most of it are hot unless the user chooses another column.
     """
 
@@ -46,9 +45,7 @@ class LineColumn(Struct, frozen=True):
 class LineFigures(Struct, frozen=True):
     """One column's figures.
 
-    Attributes:
-        column: which.
-        weights: the figures; the greater, the hotter.
+    Args:
         texts: what stands in the column where that is not the figure.
         in_hot_loops: the part of a sum that stems from hot loops, of one iteration of each.
     """
@@ -241,13 +238,8 @@ def line_figures(
 ) -> dict[str, LineFigures]:
     """The figures of all columns that a kernel has some for, by name.
 
-    Args:
-        report: the kernel.
-        links: between its texts.
-        shares: measured or emulated shares, %, by text.
-        predicted: line of the assembly, from 1 -> its share by the timing model, %, and the reason.
-        executed: line of the assembly, from 0 -> executions of a wave, as a text.
-        cycles: line of the assembly, from 1 -> cycles of the unit that bounds its loop.
+    Shares are measured or emulated, %. `predicted` and `cycles` (of the unit that bounds the loop)
+    are by line of the assembly from 1, `executed` (executions of a wave) from 0.
     """
     of_texts = _OfTexts(links)
     figures: dict[str, LineFigures] = {}
@@ -366,11 +358,7 @@ def _from_zero(texts: Mapping[int, str]) -> dict[int, str]:
 
 
 class _OfTexts:
-    """Carries figures of the assembly's lines over to the lines that they stem from.
-
-    Args:
-        links: between the texts.
-    """
+    """Carries figures of the assembly's lines over to the lines that they stem from."""
 
     def __init__(self, links: Links) -> None:
         self._links = links
@@ -383,44 +371,37 @@ class _OfTexts:
         for ttgir_line in self._links.related("amdgcn", line, "ttgir"):
             yield "ttgir", ttgir_line
 
-    def _carried(self, lines: Iterable[int]) -> Iterator[tuple[int, str, int]]:
-        """Yields the line of the assembly, from 1, and the kind and line of each text."""
-        for line in lines:
+    def _joined(
+        self, figures: Mapping[int, _T], join: Callable[[_T, _T], _T]
+    ) -> dict[str, dict[int, _T]]:
+        """What the figures of all instructions, by lines from 1, are together for each line."""
+        by_kind: dict[str, dict[int, _T]] = {}
+        for line, figure in figures.items():
             for kind, target in self._targets(line - 1):
-                yield line, kind, target
+                by_line = by_kind.setdefault(kind, {})
+                by_line[target] = join(by_line[target], figure) if target in by_line else figure
+        return by_kind
 
     def sums(self, figures: Mapping[int, float]) -> ByKind:
         """The sums of the figures of all instructions that stem from a line."""
-        by_kind: dict[str, dict[int, float]] = {}
-        for line, kind, target in self._carried(figures):
-            by_line = by_kind.setdefault(kind, {})
-            by_line[target] = by_line.get(target, 0) + figures[line]
-        return by_kind
+        return self._joined(figures, operator.add)
 
     def worst(self, figures: Mapping[int, float]) -> ByKind:
         """The largest of the figures of all instructions that stem from a line."""
-        by_kind: dict[str, dict[int, float]] = {}
-        for line, kind, target in self._carried(figures):
-            by_line = by_kind.setdefault(kind, {})
-            by_line[target] = max(by_line.get(target, figures[line]), figures[line])
-        return by_kind
+        return self._joined(figures, max)
 
     def foremost(self, figures: Mapping[int, tuple[float, str]]) -> dict[str, dict[int, str]]:
         """The text that has the largest sum of figures, of all instructions of a line."""
-        sums: dict[tuple[str, int], dict[str, float]] = {}
-        for line, kind, target in self._carried(figures):
-            figure, text = figures[line]
-            of_line = sums.setdefault((kind, target), {})
-            of_line[text] = of_line.get(text, 0) + figure
-        by_kind: dict[str, dict[int, str]] = {}
-        for (kind, target), of_line in sums.items():
-            by_kind.setdefault(kind, {})[target] = max(of_line, key=of_line.__getitem__)
-        return by_kind
+
+        def together(left: dict[str, float], right: dict[str, float]) -> dict[str, float]:
+            return left | {text: left.get(text, 0) + figure for text, figure in right.items()}
+
+        single = {line: {text: figure} for line, (figure, text) in figures.items()}
+        return {
+            kind: {line: max(sums, key=sums.__getitem__) for line, sums in by_line.items()}
+            for kind, by_line in self._joined(single, together).items()
+        }
 
     def least_texts(self, texts: Mapping[int, str]) -> Mapping[str, Mapping[int, str]]:
         """The least of the numbers, as texts, of all instructions that stem from a line."""
-        by_kind: dict[str, dict[int, str]] = {}
-        for line, kind, target in self._carried(texts):
-            by_line = by_kind.setdefault(kind, {})
-            by_line[target] = min(by_line.get(target, texts[line]), texts[line], key=int)
-        return by_kind
+        return self._joined(texts, lambda left, right: min(left, right, key=int))

@@ -27,7 +27,6 @@ class Links:
 
     Args:
         positions: kind of text -> line -> the source position it stems from.
-        source: the file that is shown as source; None if there is none.
         length: how many lines that file has.
     """
 
@@ -37,7 +36,6 @@ class Links:
         source: str | None = None,
         length: int = 0,
     ) -> None:
-        """Indexes the texts' lines by the frames that they stem from."""
         self._length = length
         files = _FileNumbers(positions, source)
         self._source = files.number(source) if source is not None else -1
@@ -69,19 +67,12 @@ class Links:
             self._placed_lines[kind] = sorted(by_line)
 
     def related(self, kind: str, line: int, target: str) -> tuple[int, ...]:
-        """The lines of another text that stem from the same source as a line of this one.
+        """The lines of another text that stem from the same source as a line, from 0, of this one.
 
         From a source line: all lines that have it among their frames. To the source: the line's
         frames, the innermost first. Between two other texts: the lines of the same expression, if
-        both texts state columns and one matches, else of the same source line.
-
-        Args:
-            kind: which text the line is in.
-            line: the line, from 0.
-            target: which text to look in.
-
-        Returns:
-            The lines; empty where this line has no position or no line of the other text matches.
+        both texts state columns and one matches, else of the same source line. Empty where the line
+        has no position.
         """
         if kind == target:
             return ()
@@ -102,16 +93,11 @@ class Links:
         return tuple(self._lines.get(target, {}).get(chain[0], ()))
 
     def nearest(self, kind: str, line: int, target: str) -> int | None:
-        """The line of another text that a reader of this line wants to see.
+        """The line of another text that a reader of this line, from 0, wants to see.
 
         Where a statement became many lines, it is the first line of the stretch that holds most of
         them. A line without a position (a directive, a comment) uses that of the nearest line that
         has one; of two equally near, the one below.
-
-        Args:
-            kind: which text the line is in.
-            line: the line, from 0.
-            target: which text to look in.
         """
         if kind == target:
             return line
@@ -157,15 +143,11 @@ def _densest_stretch(lines: Sequence[int]) -> int:
 
 
 class _FileNumbers:
-    """Numbers files, giving one number to paths of which one is the tail of the other.
-
-    Texts may name the same file by its full path or by its last parts only.
-    """
+    """Numbers files, giving one number to paths of which one is the tail of the other."""
 
     def __init__(
         self, positions: Mapping[str, Mapping[int, SourceLoc]], source: str | None
     ) -> None:
-        """Gives numbers to the files that positions and their callers name."""
         names: dict[str, None] = {} if source is None else {source: None}
         visited: set[int] = set()
         for by_line in positions.values():

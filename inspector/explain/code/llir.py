@@ -96,7 +96,6 @@ class _DebugInfo:
         return position
 
     def _file(self, scope: str) -> str | None:
-        """The file that a scope lies in."""
         if scope in self._files:
             return self._files[scope]
         self._files[scope] = None  # ends the recursion should a scope lie within itself

@@ -14,14 +14,11 @@ from .reading import KernelReading
 class MarkedLine(Struct, frozen=True):
     """A line of a text.
 
-    Attributes:
+    Args:
         number: counted from 1.
-        text: as it stands there, tabs expanded.
-        source: the user's position that it stems from; None where nothing says.
         loop: id of the innermost loop around it; None outside of loops.
         vgprs, agprs: how many are live at an instruction; None where that is not known.
         need: registers of the file that a wave would need for these; None likewise.
-        findings: those that point at it.
     """
 
     number: int
@@ -40,14 +37,7 @@ def marked_lines(
     numbers: range,
     pressure: RegisterPressure | None,
 ) -> list[MarkedLine]:
-    """Some lines of a text with their marks.
-
-    Args:
-        reading: the kernel's texts, parsed.
-        kind: of text: amdgcn, ttgir, ttir or llir.
-        numbers: of the lines, counted from 1.
-        pressure: of the kernel's registers.
-    """
+    """Some lines of a text, by their numbers from 1, with their marks."""
     live: Mapping[int, tuple[int, int, int]] = {}
     if pressure is not None and kind == "amdgcn":
         live = {

@@ -26,8 +26,6 @@ class LineMarks:
 
     Args:
         report: the kernel; None before it has been analysed.
-        function: the kernel's code; None if it is unknown.
-        machine: the kernel's target; None if it is unknown.
         other_functions: the file's other functions, whose lines have classes and loops, too.
         source: the path of the source text, which findings on source lines are matched with.
     """

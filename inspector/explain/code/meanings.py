@@ -30,9 +30,7 @@ class _Sentences(Struct, frozen=True):
 
     Args:
         types: type in a mnemonic -> its name.
-        type: finds the types in a mnemonic.
         comparisons: relation in a comparison's mnemonic -> its name.
-        comparison: matches the mnemonic of a comparison.
         patterns: (pattern of mnemonics, sentence), in order.
     """
 
@@ -57,11 +55,9 @@ def _sentences() -> _Sentences:
 
 
 def meaning(op: OpInfo, operands: str = "") -> str:
-    """Returns a sentence on what an instruction does; "" if none is known.
+    """A sentence on what an instruction does; "" if none is known.
 
-    Args:
-        op: the instruction's entry in the mnemonic table.
-        operands: the operands as text, which show, for example, whether a load goes to LDS.
+    The operands show, for example, whether a load goes to LDS.
     """
     name = op.name
     matrix = _MATRIX.match(name)
@@ -99,7 +95,6 @@ def _carry(name: str) -> str:
 
 
 def _matrix_sentence(match: re.Match[str]) -> str:
-    """The sentence of an MFMA or WMMA instruction: shapes, types and blocks."""
     m, n, k, blocks = match["m"], match["n"], match["k"], match["blocks"]
     sparse = ", A half zeros" if match["op"] in ("smfmac", "swmmac") else ""
     several = f", {blocks} blocks at once" if blocks else ""
@@ -119,7 +114,6 @@ def _matrix_sentence(match: re.Match[str]) -> str:
 
 
 def _comparison_sentence(name: str, match: re.Match[str]) -> str:
-    """The sentence of a comparison: its relation, type and destination."""
     kind = _sentences().types.get(match[3], match[3])
     relation = _sentences().comparisons[match["how"]]
     if match["how"] == "lg" and "float" not in kind:

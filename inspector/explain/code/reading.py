@@ -27,12 +27,9 @@ _OPERATION = re.compile(r' *(?:%[\w$.-]+(?::\d+)? = )?"?([a-z_]\w*(?:\.\w+)+)')
 class KernelReading(Struct, frozen=True):
     """A kernel's texts with the facts about their lines.
 
-    Attributes:
+    Args:
         texts: the texts; those of a code object include its disassembly.
-        links: connects lines of the texts that stem from the same source lines.
-        marks: facts about the assembly's lines.
         function: the kernel's code; None if it could not be parsed.
-        notes: sentences on texts that could not be read.
         positions: kind of text -> line, from 0 -> its source position.
     """
 
@@ -47,14 +44,8 @@ class KernelReading(Struct, frozen=True):
 def followed_thing(reading: KernelReading, kind: str, line: int) -> str | None:
     """What to follow through the compiler's passes from a line, as `kinspect passes --of` takes it.
 
-    Args:
-        reading: the kernel's texts.
-        kind: the text that the line is in.
-        line: the line, from 0.
-
-    Returns:
-        For a line of TTGIR its operation with the line of the source, for others that line alone;
-        None for a line that stems from none.
+    For a line of TTGIR its operation with the line of the source, for others that line alone;
+    None for a line that stems from none. Lines count from 0.
     """
     loc = reading.positions.get(kind, {}).get(line)
     if kind == "ttgir" and (operation := _OPERATION.match(reading.texts.lines[kind][line])):
@@ -64,13 +55,7 @@ def followed_thing(reading: KernelReading, kind: str, line: int) -> str | None:
 
 
 class _ParsedTexts(Struct):
-    """What the texts of a kernel hold, as far as it was parsed.
-
-    Args:
-        functions: the functions of the assembly.
-        positions: kind of text -> line, from 0 -> its source position.
-        notes: sentences on texts that could not be read.
-    """
+    """What the texts of a kernel hold, as far as it was parsed."""
 
     functions: Sequence[Function] = ()
     positions: dict[str, Mapping[int, SourceLoc]] = field(default_factory=dict)
@@ -80,11 +65,8 @@ class _ParsedTexts(Struct):
 def reading_of(report: KernelReport | None, texts: Texts) -> KernelReading:
     """Parses the texts of a kernel, links their lines and collects the facts about them.
 
-    This takes seconds for a large assembly. Texts that cannot be parsed are noted.
-
-    Args:
-        report: the kernel; None if the file has not been analysed.
-        texts: the kernel's texts.
+    This takes seconds for a large assembly. Texts that cannot be parsed are noted. Without a report
+    the file has not been analysed.
     """
     parsed = _ParsedTexts()
     code = _code(report, texts, parsed)
@@ -170,7 +152,6 @@ def _code_object(report: KernelReport | None) -> tuple[bytes | None, str]:
 
 
 def _with_disassembly(code: _KernelCode, texts: Texts) -> Texts:
-    """Adds the disassembly of a code object to the texts, as their assembly."""
     if code.listing is None:
         return texts
     missing = {kind: why for kind, why in texts.missing.items() if kind != "amdgcn"}

@@ -52,9 +52,7 @@ _IR_FILE = re.compile(r'!DIFile\(filename: "([^"\n]+)", directory: "([^"\n]*)"')
 class Texts(Struct, frozen=True):
     """The texts of a kernel.
 
-    Attributes:
-        lines: kind -> the text's lines.
-        files: kind -> the file that the text comes from.
+    Args:
         missing: kind -> why there is no such text, in a sentence.
     """
 

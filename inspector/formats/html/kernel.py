@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from ...explain import (
@@ -63,12 +64,7 @@ _MOST_STALLS = 40
 
 
 def context(drawn: PageKernel, anchor: str) -> dict[str, Any]:
-    """Returns the template's values for a kernel.
-
-    Args:
-        drawn: the kernel.
-        anchor: the id of its section.
-    """
+    """The template's values for a kernel; `anchor` is the id of its section."""
     kernel = drawn.kernel
     main = loop_view.main_loop(kernel)
     measured = stalls(kernel)
@@ -112,7 +108,6 @@ def _loop(loop: LoopReport) -> dict[str, Any]:
 
 
 def _blocks(section: Section) -> list[tuple[str, Block]]:
-    """A section as the template takes it: each block with its kind."""
     return [(type(block).__name__, block) for block in section.blocks]
 
 
@@ -159,22 +154,13 @@ def _source(drawn: PageKernel) -> list[dict[str, Any]]:
 
 
 def _plots(drawn: PageKernel) -> Iterable[str]:
-    """Yields the plots of occupancy over VGPRs and over LDS; empty texts where unknown."""
     m = drawn.kernel.metrics
     waves = number_of(m, "occupancy.waves_per_eu")
-    for unit, use, levels in (
-        (
-            "VGPRs",
-            number_of(m, "vgpr_allocated"),
-            [(x.waves_per_eu, x.vgprs) for x in drawn.levels],
-        ),
-        (
-            "LDS bytes",
-            number_of(m, "lds_bytes"),
-            [(x.waves_per_eu, x.lds_bytes) for x in drawn.levels],
-        ),
+    for unit, use, of in (
+        ("VGPRs", number_of(m, "vgpr_allocated"), attrgetter("vgprs")),
+        ("LDS bytes", number_of(m, "lds_bytes"), attrgetter("lds_bytes")),
     ):
-        known_levels = [(wave, limit) for wave, limit in levels if limit is not None]
+        known_levels = [(x.waves_per_eu, of(x)) for x in drawn.levels if of(x) is not None]
         current = (use, waves) if use is not None and waves is not None else None
         yield svg.steps(f"occupancy over {unit}", unit, known_levels, current)
 
@@ -225,7 +211,6 @@ def _mix(kernel: KernelReport, main: LoopReport | None) -> str:
 
 
 def _pieces(metrics: Mapping[str, Metric]) -> Iterable[svg.Piece]:
-    """Yields the instruction counts by group of classes, then the others."""
     remaining = {
         name.removeprefix(_COUNT): int_of(metrics, name) or 0
         for name in metrics
@@ -241,7 +226,6 @@ def _pieces(metrics: Mapping[str, Metric]) -> Iterable[svg.Piece]:
 
 
 def _vectors(kernel: KernelReport, main: LoopReport | None) -> str:
-    """Draws the widths of accesses, in the main loop if there is one."""
     ops = [op for op in kernel.memory_ops if main is None or op.loop == main.id]
     return svg.bars(
         "widths of memory accesses, bits per lane",
@@ -300,7 +284,6 @@ def _cost(cost: float | None, *, is_share: bool) -> str:
 
 
 def _code(drawn: PageKernel, main: LoopReport | None) -> list[dict[str, Any]]:
-    """Returns the main loop's code with findings and its measured or predicted cost."""
     kernel = drawn.kernel
     if not drawn.code or main is None:
         return []

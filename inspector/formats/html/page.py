@@ -20,13 +20,7 @@ MOST_NAME = 84
 
 
 def write_report(report: Report, drawn_kernels: Sequence[PageKernel], stream: TextIO) -> None:
-    """Writes a static report.
-
-    Args:
-        report: what was analysed.
-        drawn_kernels: its kernels with levels and code, in the order wanted.
-        stream: where to.
-    """
+    """Writes a static report with its kernels in the order wanted."""
     _write(report.target, drawn_kernels, report.errors, report.notes, None, stream)
 
 
@@ -45,7 +39,6 @@ def _write(
     profile: Profile | None,
     stream: TextIO,
 ) -> None:
-    """Renders the page; `profile` is None for a report alone."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -77,7 +70,6 @@ def _write(
 
 
 def _row(drawn: PageKernel, anchor: str) -> dict[str, str]:
-    """Returns a kernel's cells in the table at the top; `anchor` is "" if it is in no section."""
     kernel = drawn.kernel
     m = kernel.metrics
     main = loop_view.main_loop(kernel)
@@ -96,7 +88,6 @@ def _row(drawn: PageKernel, anchor: str) -> dict[str, str]:
 
 
 def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
-    """Returns the template's values for a profiler's run."""
     recording = profile.recording
     devices = recording_view.device_names(profile)
     return {
@@ -117,7 +108,6 @@ def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
 def _measured(
     kernel: KernelProfile, profile: Profile, device: str, anchors: dict[str, str]
 ) -> dict[str, Any]:
-    """Returns the template's values for a recorded kernel."""
     report = profile_view.report_of(kernel, profile)
     share = profile_view.share_of_time(kernel)
     return {
@@ -144,7 +134,6 @@ def _measured(
 
 
 def _roofline(profile: Profile) -> str:
-    """Draws the kernels whose intensity and rate were measured."""
     points, roofs = [], set()
     for kernel in profile.kernels:
         values = []

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from ... import machines
 from ...base import named_files
 from ...base.errors import KinspectError
-from ...metrics.occupancy import occupancy
+from ...metrics.occupancy import Level, occupancy
 from ...metrics.pressure import register_pressure
 from ...model import KernelReport, RegisterPressure, SourceLoc
 from ...pipeline.analysis import source_reader
@@ -24,17 +24,6 @@ _AROUND = 2
 _MOST_LINES = 200
 
 
-class OccupancyLevel(Struct, frozen=True):
-    """A reachable occupancy, waves/SIMD, and the most VGPRs and LDS bytes that still reach it.
-
-    None: the resource does not limit here.
-    """
-
-    waves_per_eu: float
-    vgprs: int | None
-    lds_bytes: int | None
-
-
 class PageKernel(Struct, frozen=True):
     """A kernel as the page shows it: with its occupancy levels, highest first, and its code.
 
@@ -43,7 +32,7 @@ class PageKernel(Struct, frozen=True):
     """
 
     kernel: KernelReport
-    levels: tuple[OccupancyLevel, ...] = ()
+    levels: tuple[Level, ...] = ()
     code: Mapping[int, str] = field(default_factory=dict)
     source: Mapping[tuple[str, int], str] = field(default_factory=dict)
     pressure: RegisterPressure | None = None
@@ -71,7 +60,7 @@ def page_kernels(reports: Iterable[KernelReport]) -> list[PageKernel]:
         kernels.append(
             PageKernel(
                 report,
-                occupancy_levels(report),
+                _levels(report),
                 _code(report, files),
                 {key: text for key, text in texts.items() if text is not None},
                 register_pressure(report),
@@ -96,18 +85,14 @@ def _timed_places(report: KernelReport) -> list[SourceLoc]:
     return [SourceLoc(file, number) for number in range(first, min(last, first + _MOST_LINES) + 1)]
 
 
-def occupancy_levels(report: KernelReport) -> tuple[OccupancyLevel, ...]:
-    """Returns the reachable occupancies of a kernel; none if its target or launch is unknown."""
+def _levels(report: KernelReport) -> tuple[Level, ...]:
+    """The reachable occupancies of a kernel; none if its target or launch is unknown."""
     if report.demand is None or report.arch not in machines.names():
         return ()
     try:
-        reachable = occupancy(machines.load(report.arch), report.demand)
+        return occupancy(machines.load(report.arch), report.demand).levels
     except KinspectError:
         return ()
-    return tuple(
-        OccupancyLevel(level.waves_per_eu, level.vgprs, level.lds_bytes)
-        for level in reachable.levels
-    )
 
 
 def _code(report: KernelReport, files: dict[Path, Mapping[int, str]]) -> Mapping[int, str]:

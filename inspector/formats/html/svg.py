@@ -60,15 +60,7 @@ def _open(title: str, width: float = _WIDTH, height: float = _HEIGHT) -> str:
 
 
 class _Area(Struct, frozen=True):
-    """A plotting area with two linear axes.
-
-    Args:
-        width: of the whole drawing.
-        height: of the whole drawing.
-        left: of the area in it; the other margins are the same in all plots.
-        xs: the first and the last value of the x axis.
-        ys: the lowest and the highest value of the y axis.
-    """
+    """A plotting area with two linear axes."""
 
     width: float
     height: float
@@ -97,11 +89,8 @@ def steps(
 ) -> str:
     """Draws occupancy over the use of a resource.
 
-    Args:
-        title: the description for screen readers.
-        unit: of the resource.
-        levels: (waves/SIMD, the largest use that still reaches it), highest occupancy first.
-        current: the kernel's use and waves/SIMD; None if unknown.
+    Levels are (waves/SIMD, the largest use that still reaches it), highest occupancy first;
+    `current` is the kernel's use and waves/SIMD, None if unknown.
     """
     if not levels:
         return ""
@@ -123,7 +112,6 @@ def steps(
 
 
 def _waves_axis(area: _Area, levels: Sequence[tuple[float, int]]) -> Iterator[str]:
-    """Yields the grid lines of the reachable occupancies, with their numbers."""
     for waves in _thinned(sorted({waves for waves, _ in levels})):
         y = area.at(0, waves)[1]
         yield f'<path class="grid" d="M{area.left:g} {y:.1f}H{area.right:g}"/>'
@@ -131,7 +119,6 @@ def _waves_axis(area: _Area, levels: Sequence[tuple[float, int]]) -> Iterator[st
 
 
 def _staircase(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> Iterator[str]:
-    """Yields the area below each level, with a tool tip, and the line along their tops."""
     previous_use = 0.0
     path = ""
     for waves, use in sorted(levels, key=lambda level: level[1]):
@@ -148,7 +135,6 @@ def _staircase(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> I
 
 
 def _use_axis(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> Iterator[str]:
-    """Yields the uses at which levels end, as far as they fit, and the axes' title."""
     for _, use in _spaced(sorted(levels, key=lambda level: -level[1]), area.xs[1]):
         x = area.at(use, 0)[0]
         anchor = "end" if x > area.right - 20 else "mid"
@@ -175,14 +161,9 @@ def curve(
     stretches: Sequence[Stretch],
     most: int,
 ) -> str:
-    """Draws values along a code, with horizontal lines that they should stay below.
+    """Draws values of instructions along a code, up to `most`, stretches of it shaded.
 
-    Args:
-        title: the description for screen readers.
-        values: of each instruction, in order.
-        budgets: (label, value) of the lines.
-        stretches: parts of the code to shade.
-        most: the end of the scale.
+    Budgets, (label, value), are horizontal lines that the values should stay below.
     """
     top = max((most, *values, *(value for _, value in budgets)), default=0)
     if not values or top <= 0:
@@ -270,7 +251,6 @@ def bars(title: str, stacks: Sequence[Bar]) -> str:
 
 
 def _bar(bar: Bar, y: float) -> Iterator[str]:
-    """Yields a bar with its label; pieces that are wide enough have their names in them."""
     label = escape(bar.label)
     yield f'<text x="{_BARS_LEFT - 8:g}" y="{y + 15:g}" class="end">{label}</text>'
     x = _BARS_LEFT
@@ -325,7 +305,6 @@ def roofline(points: Sequence[RooflinePoint], roof: RooflineRoof | None) -> str:
 
 
 def _powers(area: _Area) -> Iterator[str]:
-    """Yields the grid lines of both axes at the powers of ten, with their numbers."""
     (x0, x1), (y0, y1) = area.xs, area.ys
     for power in range(int(x0), int(x1) + 1):
         x = area.at(power, y0)[0]
@@ -338,7 +317,6 @@ def _powers(area: _Area) -> Iterator[str]:
 
 
 def _roof_line(area: _Area, roof: RooflineRoof) -> str:
-    """Returns the slope of the bandwidth, and the flat part of the peak rate."""
     bandwidth, rate = log10(roof.bandwidth), log10(roof.rate)
     # The slope begins where it enters the picture from below or from the left.
     start = max(area.xs[0], area.ys[0] - bandwidth)
