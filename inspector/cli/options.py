@@ -363,9 +363,6 @@ def write_form(
     """Writes a result as text, Markdown or JSON.
 
     Args:
-        form: `text`, `md` or `json`.
-        document: what is read.
-        fields: the same as JSON values.
         output: the file; None for stdout.
         color: of text; None: where the output is a terminal that has colours.
     """

@@ -90,10 +90,6 @@ def checked_expression(text: str | None) -> str | None:
 def read(path: Path, options: Mapping[str, Any]) -> Profile:
     """Reads a run folder or file and joins it with analysed kernels.
 
-    Args:
-        path: of the recording.
-        options: the command's, by name: those of `report_options` and `compile_options`.
-
     Raises:
         KinspectError: nothing can be read there, a target is wrong, or --kernel is no expression.
     """

@@ -184,12 +184,7 @@ def _refuse_selection(target: TargetOptions, case: str | None) -> None:
 
 
 class _Part(Struct, frozen=True):
-    """What of a loop is printed.
-
-    Args:
-        code: its code.
-        metrics: its metrics.
-    """
+    """What of a loop is printed."""
 
     code: bool
     metrics: bool

@@ -190,8 +190,6 @@ class TargetOptions(Struct, frozen=True):
         """Returns the run that they describe.
 
         Args:
-            passes: whether the MLIR dump is recorded.
-            emulate: whether a few workgroups of each launch are executed.
             analysis: how much of each kernel is analysed; `emulate` sets its sample.
         """
         from ..pipeline.context import Overrides
