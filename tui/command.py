@@ -10,13 +10,9 @@ import click
 
 from ..inspector.base.errors import KinspectError
 from ..inspector.capture.resolving import resolve, split
-from ..inspector.cli.options import emulate_option
-from ..inspector.cli.target_options import (
-    ScriptCommand,
-    TargetOptions,
-    point_option,
-    target_options,
-)
+from ..inspector.cli.declared import command, option
+from ..inspector.cli.options import EMULATE
+from ..inspector.cli.target_options import ScriptCommand, TargetOptions, targets
 from .page_table import PAGES
 
 if TYPE_CHECKING:
@@ -26,32 +22,21 @@ _WITH_KEY = tuple(name for name, spec in PAGES.items() if spec.key)
 _TEXTS = (".s", ".S", ".asm", ".amdgcn", ".ttgir")
 
 
-@click.command(cls=ScriptCommand)
-@click.argument("targets", metavar="[TARGET...]", nargs=-1)
-@click.option("--page", type=click.Choice(_WITH_KEY), help="The page to begin with.")
-@click.option("--watch", is_flag=True, help="Analyse a file again when it is saved.")
-@click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
-@click.option("--no-time", is_flag=True, help="Do not estimate how long launches take.")
-@click.option("--web", is_flag=True, help="Serve it to a browser on this machine (kinspect[web]).")
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    default=8000,
-    show_default=True,
-    help="Of the server that --web starts, on 127.0.0.1.",
-)
-@emulate_option
-@target_options
-@point_option
+@command(cls=ScriptCommand)
 def tui(
-    target: TargetOptions,
-    page: str | None,
-    watch: bool,
-    no_passes: bool,
-    web: bool,
-    port: int,
-    emulate: bool,
-    no_time: bool,
+    page: str | None = option("The page to begin with.", type=click.Choice(_WITH_KEY)),
+    watch: bool = option("Analyse a file again when it is saved."),
+    no_passes: bool = option("Do not record the MLIR dump (faster compiles)."),
+    no_time: bool = option("Do not estimate how long launches take."),
+    web: bool = option("Serve it to a browser on this machine (kinspect[web])."),
+    port: int = option(
+        "Of the server that --web starts, on 127.0.0.1.",
+        type=click.IntRange(1, 65535),
+        default=8000,
+        show_default=True,
+    ),
+    emulate: bool = EMULATE,
+    target: TargetOptions = targets("[TARGET...]", nargs=-1, point=True),
 ) -> int:
     """Browse kernels in the terminal: from the table to the line that hurts.
 
@@ -91,9 +76,9 @@ def tui(
     return terminal.status_of(app, app.run()) if in_browser else terminal.run(app)
 
 
-def _check(targets: Sequence[str], archs: Sequence[str]) -> None:
+def _check(names: Sequence[str], archs: Sequence[str]) -> None:
     """Checks targets and archs before the screen opens; folders may take long and are skipped."""
-    for number, target in enumerate(targets):
+    for number, target in enumerate(names):
         if split(target)[0].is_dir():
             continue
         try:
@@ -115,7 +100,7 @@ def _is_recording(target: str) -> bool:
     return is_recording(Path(target))
 
 
-def _text_file(targets: Sequence[str]) -> Path | None:
+def _text_file(names: Sequence[str]) -> Path | None:
     """The only target, if it is a file of assembly or IR, which can be shown unanalysed."""
-    path = Path(targets[0]) if len(targets) == 1 else None
+    path = Path(names[0]) if len(names) == 1 else None
     return path if path is not None and path.is_file() and path.suffix in _TEXTS else None

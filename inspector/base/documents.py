@@ -28,9 +28,6 @@ def json_value(
     """Parses JSON.
 
     Args:
-        text: the document.
-        name: what errors call it.
-        hint: of errors.
         infinite_as_text: whether what Python writes for floats that JSON lacks becomes text.
 
     Raises:
@@ -169,9 +166,7 @@ def is_nested(text: str, mark: Any, limit: int) -> bool:
     """Tells whether more than `limit` collections are open at a mark of the YAML parser.
 
     Args:
-        text: the document.
         mark: the position of the parser's error; None if it has none.
-        limit: levels of nesting.
     """
     if mark is None:
         return False

@@ -36,12 +36,8 @@ def restrict(libc: Any, access: Mapping[str, int]) -> bool:
     """Lets this thread, and what it starts, open nothing but what is stated.
 
     Args:
-        libc: of `library`.
         access: file or folder -> what may be done to it, and to all below it; what is not there is
             left out.
-
-    Returns:
-        Whether the system could.
     """
     if libc is None:
         return False

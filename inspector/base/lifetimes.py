@@ -56,9 +56,6 @@ def run_to_end(
     What it starts in turn, such as the interpreter of a script, it finds in absolute folders alone.
 
     Args:
-        words: its command line, with an absolute path.
-        seconds: limit on its time.
-        data: its standard input.
         folder: its working folder; None for this process's.
         environment: its variables; None for those of this process.
         memory: limit on the bytes of its data; None for that of this process.
@@ -157,9 +154,6 @@ def supervised(
     however it does (Linux).
 
     Args:
-        words: the command line.
-        environment: its variables.
-        stderr: as `subprocess.Popen` has it.
         own_group: whether the command gets a process group of its own.
 
     Yields:

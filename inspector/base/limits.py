@@ -71,7 +71,6 @@ class InflationBudget:
     """How many more bytes may be inflated, over everything that is nested in one file.
 
     Args:
-        name: what errors call the file.
         remaining: bytes.
     """
 
@@ -118,7 +117,6 @@ class BoundedReading:
     """The bounds on one target's reading, and the time used so far.
 
     Args:
-        name: what errors call it.
         size: bytes, of all files that belong to it.
         executing: seconds on top, for executing the code in it.
     """
@@ -176,9 +174,7 @@ def within(name: str, size: int, steps: Iterable[T], executing: float = 0.0) -> 
     Time and memory count while the reading works, not while the caller works between two items.
 
     Args:
-        name: what errors call the target.
         size: bytes, of all files that belong to it.
-        steps: the reading.
         executing: seconds on top, for executing the code in it.
 
     Raises:
@@ -206,8 +202,6 @@ def is_spent(share: float, reached: int, kernels: int) -> bool:
 
     Args:
         share: of the seconds that it has, to 1.
-        reached: kernels that are done.
-        kernels: all that there are.
     """
     reading = _current()
     if reading is None or not reached:

@@ -189,8 +189,6 @@ def checked(path: Path, by: Path, written: str | None = None) -> Path:
     """Returns the path of a file that a settings' file or a pack names, if it may be used.
 
     Args:
-        path: the file.
-        by: the file that names it.
         written: the suffix that it must have to be written; None: it is read.
 
     Raises:

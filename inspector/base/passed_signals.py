@@ -24,7 +24,6 @@ def signals_for(
     """Passes SIGTERM and SIGHUP on to a command, and ignores those that the terminal sends it.
 
     Args:
-        process: the command.
         waited: signals that the terminal sends to the command as well: this process goes on, to
             read its output.
         repeated: what is sent to the command for a waited signal that comes again; None: nothing.

@@ -21,7 +21,6 @@ def find_program(name: str, path: str | None = None) -> str | None:
     """The absolute path of a program, or None.
 
     Args:
-        name: its name, or a path.
         path: folders as in PATH, of which the absolute ones count; None: those of the environment.
     """
     if os.sep in name:

@@ -56,7 +56,6 @@ class StagingFolders:
     """The temporary folders below one folder, which is made when it is first needed.
 
     Args:
-        root: the folder.
         prefix: of their names. Others may write to `root`, too: a folder whose name does not have
             the form of ours, or that has no lock, is theirs.
     """

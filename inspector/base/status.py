@@ -24,9 +24,6 @@ class StatusLine:
 
     A thread draws it, and it is taken away before anything is written beside it. The thread is none
     of `threading`'s, which are counted before a fork: it holds nothing that a child needs.
-
-    Args:
-        descriptor: of the terminal.
     """
 
     def __init__(self, descriptor: int) -> None:

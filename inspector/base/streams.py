@@ -87,10 +87,8 @@ class PlainStream:
     """A text stream that cleans what is written to it.
 
     Args:
-        stream: the stream that the text is written to.
         log: whether a CI runner may read it as its log.
         required: whether it is an error if the text cannot be written.
-        name: of the stream, for that error.
         status: a line on the same terminal, which makes room for what is written.
     """
 
@@ -260,9 +258,6 @@ def standard_streams(*, has_status: bool = False) -> Iterator[None]:
 
     What is opened next must not get the number of a standard stream that the caller closed: stdin
     and stderr lead nowhere then; what is printed to stdout is an error, for it is lost.
-
-    Args:
-        has_status: whether a terminal shows what is being done (`status.doing`).
 
     Raises:
         KinspectError: what was printed cannot be written. Not while another error passes.

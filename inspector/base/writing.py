@@ -39,13 +39,7 @@ def reason(error: OSError) -> str:
 
 
 def unwritable(path: Path | str, error: OSError, elsewhere: str) -> KinspectError:
-    """The error to raise where `path` could not be written.
-
-    Args:
-        path: what was to be written.
-        error: what the system said.
-        elsewhere: how the user names another place, as an imperative.
-    """
+    """The error to raise where `path` could not be written."""
     hint = f"free space, or {elsewhere}" if error.errno in _FULL else elsewhere
     return KinspectError(f"{path}: cannot be written ({reason(error)})", hint)
 
@@ -57,10 +51,6 @@ def replacing(path: Path, *, private: bool = False) -> Iterator[BinaryIO]:
     It is made in the same folder under a name that was not there, so that no link is followed; its
     mode is that of the file it replaces, else what the umask leaves. A link at `path` is itself
     replaced.
-
-    Args:
-        path: the file.
-        private: whether only the user may read it.
 
     Raises:
         OSError: it cannot be written; nothing is left then, and what was there before stays.
@@ -88,9 +78,6 @@ def abandon() -> bool:
     """Removes the temporary files of all `replacing` in progress, before the process is ended.
 
     Their threads cannot complete the files any more: there is nothing left to put in place.
-
-    Returns:
-        Whether there were any.
     """
     abandoned = tuple(_in_progress)
     for temporary in abandoned:

@@ -13,28 +13,32 @@ from ..base.errors import KinspectError
 from ..model import KernelReport, Report, value_of
 from ..pipeline.jobs import Request, beside, timing
 from .collected import check_one_launch, collected
+from .declared import command, option
 from .kept import keeping
 from .options import (
+    ARGUMENTS,
+    CLOCK,
+    COLOR,
+    EMULATE,
+    GPU,
+    HISTORY,
+    LABEL,
+    OUTPUT,
     Amount,
-    arguments_option,
     check_save,
-    device_options,
-    emulate_option,
     format_option,
-    history_options,
     history_recorder,
-    output_option,
     result_stream,
 )
 from .progress import print_problems
 from .signals import INTERRUPTED
 from .target_options import (
+    SET,
     ScriptCommand,
     TargetOptions,
     next_steps,
-    point_option,
     printed_words,
-    target_options,
+    targets,
     triton_option,
 )
 
@@ -46,88 +50,54 @@ _FEW = 2
 SORTS = ("worst", "time", "name", "vgpr", "occupancy", "spills", "lds")
 
 
-@click.command(cls=ScriptCommand)
-@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
-@format_option("text", "json", "md", "agent")
-@output_option
-@click.option("--sort", type=click.Choice(SORTS), default="worst", show_default=True)
-@click.option(
-    "--details",
-    is_flag=True,
-    help="text, agent: all findings, registers, loops and accesses, of every kernel.  json:"
-    " everything, such that it can be read again; else at most 20 KB a kernel.",
-)
-@click.option(
-    "--all",
-    "every",
-    is_flag=True,
-    help="text: also what would save less than 3 % of the launch's time.",
-)
-@click.option(
-    "--save",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE.kinspect",
-    help="Write report and artifacts as one file, itself a target.",
-)
-@click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
-@triton_option(
-    "Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare them."
-)
-@emulate_option
-@click.option("--no-time", is_flag=True, help="Do not estimate how long launches take.")
-@click.option(
-    "--try",
-    "try_cures",
-    is_flag=True,
-    help="Compile the changes that findings suggest, and report their effect (see `kinspect try`).",
-)
-@click.option(
-    "--no-try",
-    is_flag=True,
-    help="Try no change; else options for two findings of the worst kernel, 2 s at most.",
-)
-@click.option(
-    "--try-budget",
-    type=Amount(0),
-    default=limits.TRY_SECONDS,
-    show_default=True,
-    metavar="S",
-    help="Seconds that --try may take.",
-)
-@click.option(
-    "--time-us",
-    type=Amount(0, 1e12, min_open=True),
-    metavar="T",
-    help="Measured time of one launch: its share of the bound is reported.  One kernel only.",
-)
-@target_options
-@arguments_option
-@device_options
-@point_option
-@history_options
-@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+@command(cls=ScriptCommand)
 def analyze(
-    target: TargetOptions,
-    form: str,
-    output: Path | None,
-    sort: str,
-    details: bool,
-    every: bool,
-    save: Path | None,
-    no_passes: bool,
-    tritons: tuple[str, ...],
-    emulate: bool,
-    no_time: bool,
-    try_cures: bool,
-    no_try: bool,
-    try_budget: float,
-    time_us: float | None,
-    arguments: str | None,
-    gpu: str | None,
-    clock: float | None,
-    history: bool,
-    label: str | None,
-    color: bool | None,
+    form: str = format_option("text", "json", "md", "agent"),
+    output: Path | None = OUTPUT,
+    sort: str = option(type=click.Choice(SORTS), default="worst", show_default=True),
+    details: bool = option(
+        "text, agent: all findings, registers, loops and accesses, of every kernel.  json:"
+        " everything, such that it can be read again; else at most 20 KB a kernel."
+    ),
+    every: bool = option("text: also what would save less than 3 % of the launch's time.", "--all"),
+    save: Path | None = option(
+        "Write report and artifacts as one file, itself a target.",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE.kinspect",
+    ),
+    no_passes: bool = option("Do not record the MLIR dump (faster compiles)."),
+    tritons: tuple[str, ...] = triton_option(
+        "Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare them."
+    ),
+    emulate: bool = EMULATE,
+    no_time: bool = option("Do not estimate how long launches take."),
+    try_cures: bool = option(
+        "Compile the changes that findings suggest, and report their effect (see `kinspect try`).",
+        "--try",
+    ),
+    no_try: bool = option(
+        "Try no change; else options for two findings of the worst kernel, 2 s at most."
+    ),
+    try_budget: float = option(
+        "Seconds that --try may take.",
+        type=Amount(0),
+        default=limits.TRY_SECONDS,
+        show_default=True,
+        metavar="S",
+    ),
+    time_us: float | None = option(
+        "Measured time of one launch: its share of the bound is reported.  One kernel only.",
+        type=Amount(0, 1e12, min_open=True),
+        metavar="T",
+    ),
+    target: TargetOptions = targets("TARGET...", nargs=-1, triton=False),
+    arguments: str | None = ARGUMENTS,
+    gpu: str | None = GPU,
+    clock: float | None = CLOCK,
+    _set: None = SET,
+    history: bool = HISTORY,
+    label: str | None = LABEL,
+    color: bool | None = COLOR,
 ) -> int:
     """Report what the compiler made of kernels.
 

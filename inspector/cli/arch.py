@@ -10,8 +10,9 @@ import click
 from .. import machines
 from ..model import Machine
 from ..present.document import Column, Columns, Paragraph, Section, Table, table, words
+from .declared import argument, command
 from .group import ShowingGroup
-from .options import format_option, output_option, write_form
+from .options import OUTPUT, format_option, write_form
 
 
 @click.group(cls=ShowingGroup)
@@ -19,21 +20,23 @@ def arch() -> None:
     """The targets that kinspect knows."""
 
 
-@arch.command("list")
-@format_option("text", "json")
-@output_option
-def list_arches(form: str, output: Path | None) -> None:
+@command("list", group=arch)
+def list_arches(
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+) -> None:
     """Every target with its main limits."""
     targets = [machines.load(name) for name in machines.names()]
     fields = {"arches": [_summary(m) for m in targets]}
     write_form(form, (Section((table(_COLUMNS, targets),)),), fields, output)
 
 
-@arch.command("show")
-@click.argument("name")
-@format_option("text", "json")
-@output_option
-def show_arch(name: str, form: str, output: Path | None) -> None:
+@command("show", group=arch)
+def show_arch(
+    name: str = argument(),
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+) -> None:
     """One target: every figure and where it comes from."""
     machine = machines.load(name)
     figures = {name: getattr(machine, name) for name in machine.__struct_fields__}

@@ -36,8 +36,9 @@ from ..bench.suite.case_files import (
 from ..bench.suite.catalogue import checkable, find
 from ..bench.suite.published import figures_for, read_published
 from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
+from .declared import argument, command, option
 from .kept import keeping, say_unkept
-from .options import Amount, format_option, output_option, result_stream, split_list
+from .options import COLOR, OUTPUT, Amount, format_option, result_stream, split_list
 from .progress import print_error
 from .signals import INTERRUPTED, end_as_interrupted
 from .target_options import ARGV, ScriptCommand
@@ -46,69 +47,47 @@ MOST_TUNED = 32
 """Configurations that a bare --tune tries."""
 
 
-@click.command("bench", cls=ScriptCommand)
-@click.argument("name", metavar="NAME|FILE.py")
-@click.option("--case", "patterns", multiple=True, metavar="GLOB", help="Only cases named so.")
-@click.option("-c", "numbers", multiple=True, type=click.IntRange(0), help="Only case N, from 0.")
-@click.option("-b", "once", is_flag=True, help="Run each case once only: a quick look.")
-@click.option(
-    "-p", "profile", is_flag=True, help="Launch each case once, no check, no times: to profile."
-)
-@click.option(
-    "--compare", metavar="torch|ck", help="Time these operators on the same inputs as well."
-)
-@click.option(
-    "--config", "settings", multiple=True, metavar="KEY=VALUE,…", help="Block sizes and options."
-)
-@click.option(
-    "--tune",
-    is_flag=False,
-    flag_value=str(MOST_TUNED),
-    metavar="[N]",
-    help=f"Try N configurations of the kernel file first, keep the fastest.  [{MOST_TUNED}]",
-)
-@click.option("--cases", "cases_file", metavar="FILE", help="Cases as gpumode writes them.")
-@click.option(
-    "--gemm-sizes", metavar="FILE", help="Cases as tune_gemm writes them, or its results."
-)
-@click.option(
-    "--style",
-    type=click.Choice(["checker", "tune_gemm"]),
-    help="Print what RadeonFlow's checker, or tune_gemm, would.",
-)
-@format_option("text", "json", "csv")
-@output_option
-@click.option(
-    "--python", metavar="PATH", help="Interpreter with torch and Triton.  [the one of kinspect]"
-)
-@click.option(
-    "--time-limit",
-    type=Amount(1),
-    default=TIME_LIMIT,
-    show_default=True,
-    metavar="S",
-    help="Seconds that a case, or a configuration of --tune, may take.",
-)
-@click.option("--no-history", is_flag=True, help="Neither keep the result nor show the last one.")
-@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+@command("bench", cls=ScriptCommand)
 def bench(
-    name: str,
-    patterns: tuple[str, ...],
-    numbers: tuple[int, ...],
-    once: bool,
-    profile: bool,
-    compare: str | None,
-    settings: tuple[str, ...],
-    tune: str | None,
-    cases_file: str | None,
-    gemm_sizes: str | None,
-    style: str | None,
-    form: str,
-    output: Path | None,
-    python: str | None,
-    time_limit: float,
-    no_history: bool,
-    color: bool | None,
+    name: str = argument("NAME|FILE.py"),
+    patterns: tuple[str, ...] = option("Only cases named so.", "--case", metavar="GLOB"),
+    numbers: tuple[int, ...] = option("Only case N, from 0.", "-c", type=click.IntRange(0)),
+    once: bool = option("Run each case once only: a quick look.", "-b"),
+    profile: bool = option("Launch each case once, no check, no times: to profile.", "-p"),
+    compare: str | None = option(
+        "Time these operators on the same inputs as well.", metavar="torch|ck"
+    ),
+    settings: tuple[str, ...] = option(
+        "Block sizes and options.", "--config", metavar="KEY=VALUE,…"
+    ),
+    tune: str | None = option(
+        f"Try N configurations of the kernel file first, keep the fastest.  [{MOST_TUNED}]",
+        is_flag=False,
+        flag_value=str(MOST_TUNED),
+        metavar="[N]",
+    ),
+    cases_file: str | None = option("Cases as gpumode writes them.", "--cases", metavar="FILE"),
+    gemm_sizes: str | None = option(
+        "Cases as tune_gemm writes them, or its results.", metavar="FILE"
+    ),
+    style: str | None = option(
+        "Print what RadeonFlow's checker, or tune_gemm, would.",
+        type=click.Choice(["checker", "tune_gemm"]),
+    ),
+    form: str = format_option("text", "json", "csv"),
+    output: Path | None = OUTPUT,
+    python: str | None = option(
+        "Interpreter with torch and Triton.  [the one of kinspect]", metavar="PATH"
+    ),
+    time_limit: float = option(
+        "Seconds that a case, or a configuration of --tune, may take.",
+        type=Amount(1),
+        default=TIME_LIMIT,
+        show_default=True,
+        metavar="S",
+    ),
+    no_history: bool = option("Neither keep the result nor show the last one."),
+    color: bool | None = COLOR,
 ) -> int:
     """Time a kernel on the GPU that torch sees, after checking its results.
 

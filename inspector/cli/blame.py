@@ -8,36 +8,30 @@ import click
 
 from ..metrics.times import US as TIME_US
 from ..pipeline.jobs import timing
-from .options import format_option, output_option, write_form
+from .declared import command, option
+from .options import OUTPUT, format_option, write_form
 from .target_options import (
     ScriptCommand,
     TargetOptions,
-    point_option,
-    target_options,
+    targets,
     triton_option,
 )
 
 
-@click.command(cls=ScriptCommand)
-@click.argument("targets", metavar="TARGET", callback=lambda ctx, parameter, name: (name,))
-@triton_option("The two Tritons: an interpreter, or a label such as 3.6.  Twice.", required=True)
-@click.option(
-    "--metric",
-    metavar="NAME",
-    help="The figure to explain: a metric of `kinspect metrics list`, such as time.us, or"
-    " compile_seconds, the CPU time from TTIR to the code object.  [the time of the launch if it"
-    " is known and differs, else the first figure that differs]",
-)
-@format_option("text", "json")
-@output_option
-@target_options
-@point_option
+@command(cls=ScriptCommand)
 def blame(
-    target: TargetOptions,
-    tritons: tuple[str, ...],
-    metric: str | None,
-    form: str,
-    output: Path | None,
+    tritons: tuple[str, ...] = triton_option(
+        "The two Tritons: an interpreter, or a label such as 3.6.  Twice.", required=True
+    ),
+    metric: str | None = option(
+        "The figure to explain: a metric of `kinspect metrics list`, such as time.us, or"
+        " compile_seconds, the CPU time from TTIR to the code object.  [the time of the launch if"
+        " it is known and differs, else the first figure that differs]",
+        metavar="NAME",
+    ),
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+    target: TargetOptions = targets("TARGET", point=True, triton=False),
 ) -> None:
     """Name the layer of the compiler that makes a figure differ between two Tritons.
 

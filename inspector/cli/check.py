@@ -22,59 +22,42 @@ from ..explain.view import plural
 from ..formats import check as check_format
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
-from .options import Amount, format_option, output_option, result_stream, split_list
+from .declared import argument, command, option
+from .options import OUTPUT, Amount, format_option, result_stream, split_list
 from .progress import print_error
 from .signals import INTERRUPTED, end_as_interrupted
 
 
-@click.command()
-@click.argument("names", metavar="[NAME|FILE.py[::CASE]]...", nargs=-1)
-@click.option(
-    "--device",
-    type=click.Choice(DEVICES),
-    default="cpu",
-    show_default=True,
-    help="cpu: Triton's interpreter. cuda: the GPU that PyTorch sees, AMD's too. emulated: code "
-    "compiled for --arch, executed on the CPU.",
-)
-@click.option(
-    "--arch",
-    "archs",
-    multiple=True,
-    metavar="A[,B...]",
-    help=f"GPUs to emulate, with --device emulated.  [{DEFAULT_ARCH}]",
-)
-@click.option("--case", "cases", multiple=True, metavar="GLOB", help="Only cases of such names.")
-@click.option("--fast", is_flag=True, help="Leave out the cases that a file calls slow.")
-@click.option(
-    "--python",
-    metavar="PATH",
-    help="Interpreter with PyTorch and Triton.  [the one that runs kinspect]",
-)
-@click.option(
-    "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Files at a time on the CPU.  [CPUs]"
-)
-@click.option(
-    "--time-limit",
-    type=Amount(1),
-    default=TIME_LIMIT,
-    show_default=True,
-    metavar="S",
-    help="Seconds that one case may take.",
-)
-@format_option("text", "json")
-@output_option
+@command()
 def check(
-    names: tuple[str, ...],
-    device: str,
-    archs: tuple[str, ...],
-    cases: tuple[str, ...],
-    fast: bool,
-    python: str | None,
-    jobs: int | None,
-    time_limit: float,
-    form: str,
-    output: Path | None,
+    names: tuple[str, ...] = argument("[NAME|FILE.py[::CASE]]...", nargs=-1),
+    device: str = option(
+        "cpu: Triton's interpreter. cuda: the GPU that PyTorch sees, AMD's too. emulated: code "
+        "compiled for --arch, executed on the CPU.",
+        type=click.Choice(DEVICES),
+        default="cpu",
+        show_default=True,
+    ),
+    archs: tuple[str, ...] = option(
+        f"GPUs to emulate, with --device emulated.  [{DEFAULT_ARCH}]", "--arch", metavar="A[,B...]"
+    ),
+    cases: tuple[str, ...] = option("Only cases of such names.", "--case", metavar="GLOB"),
+    fast: bool = option("Leave out the cases that a file calls slow."),
+    python: str | None = option(
+        "Interpreter with PyTorch and Triton.  [the one that runs kinspect]", metavar="PATH"
+    ),
+    jobs: int | None = option(
+        "Files at a time on the CPU.  [CPUs]", "-j", "--jobs", type=click.IntRange(1), metavar="N"
+    ),
+    time_limit: float = option(
+        "Seconds that one case may take.",
+        type=Amount(1),
+        default=TIME_LIMIT,
+        show_default=True,
+        metavar="S",
+    ),
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
 ) -> int:
     """Check kernels against their references: interpreted, on a GPU, or on an emulated one.
 
@@ -148,15 +131,15 @@ def _archs(device: str, names: tuple[str, ...]) -> tuple[str, ...]:
         if names:
             raise click.UsageError("--arch is for --device emulated")
         return ()
-    archs = dict.fromkeys(name for argument in names for name in split_list(argument))
+    archs = dict.fromkeys(name for text in names for name in split_list(text))
     return tuple(load_machine(name).arch for name in archs) or (DEFAULT_ARCH,)
 
 
 def _kernels_named(names: tuple[str, ...]) -> tuple[tuple[KernelFile, tuple[str, ...]], ...]:
     """Returns the files, each once, with the patterns of NAME::CASE; none: all of its cases."""
     cases_by_kernel: dict[KernelFile, tuple[str, ...]] = {}
-    for argument in names:
-        name, _, case = argument.partition("::")
+    for word in names:
+        name, _, case = word.partition("::")
         kernel = catalogue.checkable(catalogue.find(name))
         patterns = tuple(filter(None, case.split(",")))
         patterns_so_far = cases_by_kernel.get(kernel)

@@ -18,9 +18,7 @@ def executor_for(
 
     Args:
         scheduler: address of the cluster; None for none.
-        run: the run whose kernels are compiled.
         python: the interpreter of the user's Triton, if it is not this one.
-        task: what a worker does with a job.
 
     Raises:
         KinspectError: the cluster cannot be reached, or has another Triton.

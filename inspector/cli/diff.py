@@ -18,73 +18,57 @@ from ..compare.diff.tolerances import tolerances_of
 from ..model import Report
 from ..pipeline.events import Captured, Compiled, Event
 from ..pipeline.jobs import Request, beside, timing
-from .options import arguments_option, emulate_option, format_option, output_option, result_stream
+from .declared import command, option
+from .options import (
+    ARGUMENTS,
+    COLOR,
+    EMULATE,
+    OUTPUT,
+    format_option,
+    result_stream,
+)
 from .progress import counting, print_error, problem
-from .target_options import ScriptCommand, TargetOptions, target_options
+from .target_options import ScriptCommand, TargetOptions, targets
 
 FAIL_ON = ("never", "regression", "difference")
 
 
-@click.command("diff", cls=ScriptCommand)
-@click.argument("targets", metavar="A [B]", nargs=-1, required=True)
-@click.option(
-    "--triton",
-    "tritons",
-    multiple=True,
-    metavar="PATH|LABEL",
-    help="Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare the two.",
-)
-@click.option(
-    "--set",
-    "--with",
-    "sets",
-    multiple=True,
-    metavar="NAME=V[,NAME=V...]",
-    help="Options of the backend.  Once: against the kernel as it is; twice: one against the "
-    "other.  Both are compiled from the same TTIR.",
-)
-@format_option("text", "json", "md", "agent")
-@output_option
-@click.option(
-    "--fail-on",
-    type=click.Choice(FAIL_ON),
-    default="never",
-    show_default=True,
-    help="Exit with 1 where something that matters got worse, or anything differs.  With "
-    "`regression`, exit with 2 where something could not be compared.",
-)
-@click.option(
-    "--allow-new", is_flag=True, help="Kernels that B alone has do not fail --fail-on regression."
-)
-@click.option(
-    "--tolerance",
-    "tolerances",
-    multiple=True,
-    metavar="NAME=N[%]",
-    help="How much worse a figure may get, e.g. vgpr_count=5%; more is a regression.",
-)
-@click.option("--isa", is_flag=True, help="Show the code of every kernel that changed, in full.")
-@click.option("--details", is_flag=True, help="Show every kernel that changed, not the worst only.")
-@click.option("--no-passes", is_flag=True, help="Do not record the MLIR dump (faster compiles).")
-@emulate_option
-@target_options
-@arguments_option
-@click.option("--color/--no-color", default=None, help="Force colour on or off.")
-def command(
-    target: TargetOptions,
-    tritons: tuple[str, ...],
-    sets: tuple[str, ...],
-    form: str,
-    output: Path | None,
-    fail_on: str,
-    allow_new: bool,
-    tolerances: tuple[str, ...],
-    isa: bool,
-    details: bool,
-    no_passes: bool,
-    emulate: bool,
-    arguments: str | None,
-    color: bool | None,
+@command("diff", cls=ScriptCommand)
+def diff_command(
+    tritons: tuple[str, ...] = option(
+        "Triton that compiles: an interpreter, or a label such as 3.6.  Twice: compare the two.",
+        "--triton",
+        metavar="PATH|LABEL",
+    ),
+    sets: tuple[str, ...] = option(
+        "Options of the backend.  Once: against the kernel as it is; twice: one against the "
+        "other.  Both are compiled from the same TTIR.",
+        "--set",
+        "--with",
+        metavar="NAME=V[,NAME=V...]",
+    ),
+    form: str = format_option("text", "json", "md", "agent"),
+    output: Path | None = OUTPUT,
+    fail_on: str = option(
+        "Exit with 1 where something that matters got worse, or anything differs.  With "
+        "`regression`, exit with 2 where something could not be compared.",
+        type=click.Choice(FAIL_ON),
+        default="never",
+        show_default=True,
+    ),
+    allow_new: bool = option("Kernels that B alone has do not fail --fail-on regression."),
+    tolerances: tuple[str, ...] = option(
+        "How much worse a figure may get, e.g. vgpr_count=5%; more is a regression.",
+        "--tolerance",
+        metavar="NAME=N[%]",
+    ),
+    isa: bool = option("Show the code of every kernel that changed, in full."),
+    details: bool = option("Show every kernel that changed, not the worst only."),
+    no_passes: bool = option("Do not record the MLIR dump (faster compiles)."),
+    emulate: bool = EMULATE,
+    target: TargetOptions = targets("A [B]", nargs=-1, triton=False),
+    arguments: str | None = ARGUMENTS,
+    color: bool | None = COLOR,
 ) -> int:
     """Say what changed, kernel by kernel, and whether it matters.
 

@@ -8,24 +8,25 @@ import signal
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..base.errors import KinspectError
 from ..base.passed_signals import signals_for
 from ..base.streams import dump_json
+from .declared import argument, command, option, options
 from .options import (
+    ARGUMENTS,
+    OUTPUT,
+    ROOTS,
     WORDS,
     Amount,
-    arguments_option,
     format_option,
-    output_option,
     result_stream,
-    source_root_option,
 )
 from .progress import print_error, print_message
-from .target_options import hip_options, number_or_all
+from .target_options import HIP, number_or_all
 
 if TYPE_CHECKING:
     from ..pipeline.emulated_code import CodeLaunch
@@ -43,76 +44,55 @@ class EmulateCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-@click.command(cls=EmulateCommand, context_settings={"allow_interspersed_args": True})
-@click.argument("target", type=click.Path(path_type=Path))
-@click.argument("argv", nargs=-1, type=click.UNPROCESSED)
-@click.option("--arch", help="The GPU to emulate: gfx942 or mi300x.  [gfx942, or what code is for]")
-@click.option("--kernel", help="Of a file of code: the kernel.")
-@click.option("--grid", metavar="X[,Y[,Z]]", help="Of a file of code: workgroups.")
-@click.option(
-    "--workgroup",
-    "--block",
-    "block",
-    metavar="X[,Y[,Z]]",
-    help="Of a file of code: work-items of a workgroup.",
-)
-@arguments_option
-@click.option("--lds", type=click.IntRange(0), default=0, help="Of a file of code: bytes added.")
-@hip_options
-@click.option("--python", metavar="PATH", help="Interpreter with PyTorch and Triton.")
-@source_root_option
-@click.option(
-    "--sample",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Execute only N workgroups of each launch: counts without results.",
-)
-@click.option(
-    "--configs",
-    default="1",
-    callback=number_or_all,
-    show_default=True,
-    metavar="N|all",
-    help="Configurations of an autotuner: TARGET runs once with each.",
-)
-@click.option(
-    "--sets",
-    default="1",
-    callback=number_or_all,
-    show_default=True,
-    metavar="N|all",
-    help="x values of each triton.testing benchmark that run.",
-)
-@click.option(
-    "--time-limit",
-    type=Amount(0.1),
-    default=600.0,
-    show_default=True,
-    metavar="S",
-    help="Seconds that one launch may take.",
-)
-@click.option("--profile", is_flag=True, help="Show what kernels executed, by source line, too.")
-@format_option("text", "agent", "json")
-@output_option
+@command(cls=EmulateCommand, context_settings={"allow_interspersed_args": True})
 def emulate(
-    target: Path,
-    argv: tuple[str, ...],
-    arch: str | None,
-    kernel: str | None,
-    grid: str | None,
-    block: str | None,
-    arguments: str | None,
-    lds: int,
-    hip_compiler: str | None,
-    instances: tuple[str, ...],
-    python: str | None,
-    sample: int | None,
-    configs: int | None,
-    sets: int | None,
-    time_limit: float,
-    profile: bool,
-    form: str,
-    output: Path | None,
+    target: Path = argument(),
+    argv: tuple[str, ...] = argument(nargs=-1, type=click.UNPROCESSED),
+    arch: str | None = option(
+        "The GPU to emulate: gfx942 or mi300x.  [gfx942, or what code is for]"
+    ),
+    kernel: str | None = option("Of a file of code: the kernel."),
+    grid: str | None = option("Of a file of code: workgroups.", metavar="X[,Y[,Z]]"),
+    block: str | None = option(
+        "Of a file of code: work-items of a workgroup.",
+        "--workgroup",
+        "--block",
+        metavar="X[,Y[,Z]]",
+    ),
+    arguments: str | None = ARGUMENTS,
+    lds: int = option("Of a file of code: bytes added.", type=click.IntRange(0), default=0),
+    hip: dict[str, Any] = options(*HIP),
+    python: str | None = option("Interpreter with PyTorch and Triton.", metavar="PATH"),
+    _roots: None = ROOTS,
+    sample: int | None = option(
+        "Execute only N workgroups of each launch: counts without results.",
+        type=click.IntRange(1),
+        metavar="N",
+    ),
+    configs: int | None = option(
+        "Configurations of an autotuner: TARGET runs once with each.",
+        default="1",
+        callback=number_or_all,
+        show_default=True,
+        metavar="N|all",
+    ),
+    sets: int | None = option(
+        "x values of each triton.testing benchmark that run.",
+        default="1",
+        callback=number_or_all,
+        show_default=True,
+        metavar="N|all",
+    ),
+    time_limit: float = option(
+        "Seconds that one launch may take.",
+        type=Amount(0.1),
+        default=600.0,
+        show_default=True,
+        metavar="S",
+    ),
+    profile: bool = option("Show what kernels executed, by source line, too."),
+    form: str = format_option("text", "agent", "json"),
+    output: Path | None = OUTPUT,
 ) -> int:
     """Run TARGET on an emulated AMD GPU: kernels are compiled for it and executed on the CPU.
 
@@ -155,8 +135,8 @@ def emulate(
             if kind == "hip":
                 from ..pipeline.hip_sources import launch_of_source
 
-                hip = HipOptions(argv, hip_compiler, instances, time_limit)
-                code = launch_of_source(code, hip, is_stated=grid is not None)
+                how = HipOptions(argv, **hip, seconds=time_limit)
+                code = launch_of_source(code, how, is_stated=grid is not None)
             return _emulate_code(code, form, output, profile=profile)
         request = EmulationRequest(
             path=path,

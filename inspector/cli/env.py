@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..base.errors import KinspectError
-from .options import format_option, output_option, write_form
+from .declared import argument, command, option
+from .options import OUTPUT, format_option, write_form
 from .progress import print_message
 
 if TYPE_CHECKING:
@@ -26,15 +27,16 @@ def env() -> None:
     """What of this machine matters to tuning: check it, set it, set it back."""
 
 
-@env.command()
-@click.option(
-    "--python", metavar="PATH", help="Whose packages to look at.  [the one that runs kinspect]"
-)
-@click.option("--all", "every", is_flag=True, help="List variables that are not set too.")
-@click.option("--strict", is_flag=True, help="Exit 1 if something is worth changing.")
-@format_option("text", "json")
-@output_option
-def check(python: str | None, every: bool, strict: bool, form: str, output: Path | None) -> int:
+@command(group=env)
+def check(
+    python: str | None = option(
+        "Whose packages to look at.  [the one that runs kinspect]", metavar="PATH"
+    ),
+    every: bool = option("List variables that are not set too.", "--all"),
+    strict: bool = option("Exit 1 if something is worth changing."),
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+) -> int:
     """Compare this machine with what AMD's tuning guides say; changes nothing."""
     from ..formats import environment as formats
     from ..host.env.host import this_host
@@ -47,13 +49,14 @@ def check(python: str | None, every: bool, strict: bool, form: str, output: Path
     return 1 if strict and report.worth_changing else 0
 
 
-@env.command("set")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--yes", is_flag=True, help="Make the changes.")
-@click.option("--dry-run", is_flag=True, help="Only show them, even with --yes.")
-@click.option("--shell", is_flag=True, help='Print variables for `eval "$(…)"`, nothing else.')
-@format_option("text", "json")
-def set_command(names: tuple[str, ...], yes: bool, dry_run: bool, shell: bool, form: str) -> int:
+@command("set", group=env)
+def set_command(
+    names: tuple[str, ...] = argument("[NAME]...", nargs=-1),
+    yes: bool = option("Make the changes."),
+    dry_run: bool = option("Only show them, even with --yes."),
+    shell: bool = option('Print variables for `eval "$(…)"`, nothing else.'),
+    form: str = format_option("text", "json"),
+) -> int:
     """Show what would be changed, and with --yes change it.
 
     NAMEs are those of `env check`; without any, all that is worth changing. What was there before
@@ -87,13 +90,14 @@ def set_command(names: tuple[str, ...], yes: bool, dry_run: bool, shell: bool, f
     return _status(results)
 
 
-@env.command()
-@click.option("--yes", is_flag=True, help="Put it back.")
-@click.option("--force", is_flag=True, help="Also what someone else changed since; implies --yes.")
-@click.option("--dry-run", is_flag=True, help="Only show it, even with --yes.")
-@click.option("--shell", is_flag=True, help='Print variables for `eval "$(…)"`, nothing else.')
-@format_option("text", "json")
-def reset(yes: bool, force: bool, dry_run: bool, shell: bool, form: str) -> int:
+@command(group=env)
+def reset(
+    yes: bool = option("Put it back."),
+    force: bool = option("Also what someone else changed since; implies --yes."),
+    dry_run: bool = option("Only show it, even with --yes."),
+    shell: bool = option('Print variables for `eval "$(…)"`, nothing else.'),
+    form: str = format_option("text", "json"),
+) -> int:
     """Put back what was there before `env set`; twice is as good as once."""
     from ..formats import environment as formats
     from ..host.env import changing

@@ -6,24 +6,19 @@ from pathlib import Path
 
 import click
 
+from .declared import command, option
 from .progress import print_problems
 from .signals import end_as_interrupted
-from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+from .target_options import ScriptCommand, TargetOptions, targets
 
 
-@click.command(cls=ScriptCommand)
-@click.argument("targets", metavar="TARGET", callback=lambda ctx, parameter, name: (name,))
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="FOLDER",
-    help="A new or empty folder.",
-)
-@target_options
-@point_option
-def export(target: TargetOptions, output: Path) -> int:
+@command(cls=ScriptCommand)
+def export(
+    output: Path = option(
+        "A new or empty folder.", "--output", "-o", required=True, metavar="FOLDER"
+    ),
+    target: TargetOptions = targets("TARGET", point=True),
+) -> int:
     """Write a reproducer of one kernel, for a bug report about the compiler.
 
     The folder has the kernel's TTIR, the options and variables it is compiled with, its assembly,

@@ -21,7 +21,8 @@ from ..base.staging import scratch_folder
 from ..host.fault import agent as debug_agent
 from ..host.fault.values import AgentReport, FaultReport
 from . import foreground
-from .options import format_option, output_option, result_stream, source_root_option
+from .declared import argument, command, option
+from .options import OUTPUT, ROOTS, format_option, result_stream
 from .progress import print_message
 
 _RUN, _IMPORT = "run", "import"
@@ -73,48 +74,33 @@ def fault() -> None:
     """
 
 
-@fault.command(_RUN, context_settings={"allow_interspersed_args": False})
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Folder for the report and code objects, a new one.  [kinspect-fault-<time>]",
-)
-@click.option("--all-waves", is_flag=True, help="Also report waves without a fault.")
-@click.option(
-    "--precise",
-    is_flag=True,
-    help="Precise memory mode: slow, and exact if the GPU and the agent support it.",
-)
-@click.option(
-    "--memory-caches",
-    is_flag=True,
-    help="Leave PyTorch's and ROCm's caches of device memory on: faster, and hides overruns.",
-)
-@click.option(
-    "--agent",
-    "agent_path",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="The agent's library.  [of the program's environment, ROCM_PATH, /opt/rocm]",
-)
-@format_option("text", "json")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the result to this file.  [stderr]",
-)
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@command(_RUN, group=fault, context_settings={"allow_interspersed_args": False})
 def run_command(
-    out: Path | None,
-    all_waves: bool,
-    precise: bool,
-    memory_caches: bool,
-    agent_path: Path | None,
-    form: str,
-    output: Path | None,
-    command: tuple[str, ...],
+    out: Path | None = option(
+        "Folder for the report and code objects, a new one.  [kinspect-fault-<time>]",
+        type=click.Path(file_okay=False, path_type=Path),
+        metavar="DIR",
+    ),
+    all_waves: bool = option("Also report waves without a fault."),
+    precise: bool = option(
+        "Precise memory mode: slow, and exact if the GPU and the agent support it."
+    ),
+    memory_caches: bool = option(
+        "Leave PyTorch's and ROCm's caches of device memory on: faster, and hides overruns."
+    ),
+    agent_path: Path | None = option(
+        "The agent's library.  [of the program's environment, ROCM_PATH, /opt/rocm]",
+        "--agent",
+        metavar="PATH",
+    ),
+    form: str = format_option("text", "json"),
+    output: Path | None = option(
+        "Write the result to this file.  [stderr]",
+        "--output",
+        "-o",
+        type=click.Path(dir_okay=False, path_type=Path),
+    ),
+    command: tuple[str, ...] = argument(nargs=-1, required=True, type=click.UNPROCESSED),
 ) -> int:
     """Run COMMAND under the debug agent.
 
@@ -145,22 +131,19 @@ def run_command(
     return status
 
 
-@fault.command(_IMPORT)
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--code-objects",
-    "folders",
-    multiple=True,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Where the saved code objects are; Triton's cache works too.  [the report's folder]",
-)
-@click.option("--precise", is_flag=True, help="The report was made in precise memory mode.")
-@source_root_option
-@format_option("text", "json")
-@output_option
+@command(_IMPORT, group=fault)
 def import_command(
-    path: Path, folders: tuple[Path, ...], precise: bool, form: str, output: Path | None
+    path: Path = argument(),
+    folders: tuple[Path, ...] = option(
+        "Where the saved code objects are; Triton's cache works too.  [the report's folder]",
+        "--code-objects",
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="DIR",
+    ),
+    precise: bool = option("The report was made in precise memory mode."),
+    _roots: None = ROOTS,
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
 ) -> None:
     """Read a report of the debug agent, or the runtime's fault message, without a GPU.
 

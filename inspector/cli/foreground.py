@@ -33,10 +33,6 @@ def started(
     """Starts the user's command, for the block to follow to its end; see `lifetimes.supervised`.
 
     Args:
-        command: program and arguments.
-        environment: of the program.
-        tool: our command before `-- COMMAND`, for the hint.
-        failure: exit status where the program cannot be started.
         read_stderr: whether its stderr goes through a pipe, for `wait` to copy.
 
     Raises:
@@ -66,15 +62,7 @@ def shell_status(status: int) -> int:
 
 
 def wait(process: subprocess.Popen[bytes], stderr_copy: Path) -> int:
-    """Follows a command, whose stderr is read, to its end.
-
-    Args:
-        process: a process from `started`.
-        stderr_copy: file that gets everything that it writes to stderr.
-
-    Returns:
-        Its exit status, see `shell_status`.
-    """
+    """Follows a command, whose stderr is read, to its end."""
     assert process.stderr is not None
     with (
         signals_for(process, (signal.SIGINT, signal.SIGQUIT)),

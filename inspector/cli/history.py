@@ -10,7 +10,8 @@ from ..base.errors import KinspectError
 from ..bench.history.analyses import AnalysisRun
 from ..bench.history.store import History, Run
 from ..formats import history as formats
-from .options import format_option, output_option, result_stream, write_form
+from .declared import argument, command, option
+from .options import OUTPUT, format_option, result_stream, write_form
 
 MOST = 50
 
@@ -23,12 +24,13 @@ def history() -> None:
     """
 
 
-@history.command("list")
-@click.argument("kernel", required=False)
-@click.option("-n", "limit", type=click.IntRange(1), default=MOST, show_default=True)
-@format_option("text", "json")
-@output_option
-def list_runs(kernel: str | None, limit: int, form: str, output: Path | None) -> None:
+@command("list", group=history)
+def list_runs(
+    kernel: str | None = argument(required=False),
+    limit: int = option(None, "-n", type=click.IntRange(1), default=MOST, show_default=True),
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+) -> None:
     """The last runs, newest first; of one KERNEL only, if named."""
     store = History()
     all_runs: list[Run | AnalysisRun] = [*store.runs(kernel, limit), *store.analyses(kernel, limit)]
@@ -41,11 +43,12 @@ def list_runs(kernel: str | None, limit: int, form: str, output: Path | None) ->
         stream.write(f"{message}\n")
 
 
-@history.command("show")
-@click.argument("run", type=int)
-@format_option("text", "json")
-@output_option
-def show_run(run: int, form: str, output: Path | None) -> None:
+@command("show", group=history)
+def show_run(
+    run: int = argument(type=int),
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+) -> None:
     """The cases of one RUN, or its kernels, by its number in the list."""
     store = History()
     cases, kernels = store.results(run), store.analysed(run)
@@ -55,24 +58,17 @@ def show_run(run: int, form: str, output: Path | None) -> None:
     write_form(form, formats.run_document(cases, kernels), fields, output)
 
 
-@history.command("plot")
-@click.argument("kernel")
-@click.option(
-    "--metric", metavar="NAME", help="A figure of a report, findings.error, mean_us, …  [VGPRs]"
-)
-@click.option("--arch", metavar="NAME", help="Only this target or device; may hold wildcards.")
-@click.option("--case", metavar="NAME", help="Only this case; may hold wildcards.")
-@click.option("-n", "limit", type=click.IntRange(1), default=MOST, show_default=True)
-@format_option("text", "json", "svg")
-@output_option
+@command("plot", group=history)
 def plot(
-    kernel: str,
-    metric: str | None,
-    arch: str | None,
-    case: str | None,
-    limit: int,
-    form: str,
-    output: Path | None,
+    kernel: str = argument(),
+    metric: str | None = option(
+        "A figure of a report, findings.error, mean_us, …  [VGPRs]", metavar="NAME"
+    ),
+    arch: str | None = option("Only this target or device; may hold wildcards.", metavar="NAME"),
+    case: str | None = option("Only this case; may hold wildcards.", metavar="NAME"),
+    limit: int = option(None, "-n", type=click.IntRange(1), default=MOST, show_default=True),
+    form: str = format_option("text", "json", "svg"),
+    output: Path | None = OUTPUT,
 ) -> None:
     """One figure of a KERNEL over the runs, one line for each specialisation."""
     from ..bench.history.trends import ChartRequest, chart

@@ -13,13 +13,13 @@ from ..bench.suite import catalogue
 from ..bench.suite.catalogue import KernelFile
 from ..bench.suite.checks import Description
 from ..formats import kernels as text
+from .declared import argument, command, option
 from .group import ShowingGroup
-from .options import format_option, output_option, write_form
+from .options import OUTPUT, format_option, write_form
 
-python_option = click.option(
-    "--python",
+PYTHON = option(
+    "Interpreter that loads the files for facts that are not in their text.  [this one]",
     metavar="PATH",
-    help="Interpreter that loads the files for facts that are not in their text.  [this one]",
 )
 
 
@@ -28,11 +28,12 @@ def kernels() -> None:
     """The kernels that come with kinspect."""
 
 
-@kernels.command("list")
-@format_option("text", "json")
-@output_option
-@python_option
-def list_kernels(form: str, output: Path | None, python: str | None) -> None:
+@command("list", group=kernels)
+def list_kernels(
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+    python: str | None = PYTHON,
+) -> None:
     """Every bundled kernel: what it is, what it answers to, its cases and benchmark shapes."""
     bundled = catalogue.bundled()
     counts = {k.path: (k.entries("CASES"), k.entries("BENCH")) for k in bundled}
@@ -44,12 +45,13 @@ def list_kernels(form: str, output: Path | None, python: str | None) -> None:
     write_form(form, text.list_document(entries), text.list_fields(entries), output)
 
 
-@kernels.command("show")
-@click.argument("name")
-@format_option("text", "json")
-@output_option
-@python_option
-def show_kernel(name: str, form: str, output: Path | None, python: str | None) -> None:
+@command("show", group=kernels)
+def show_kernel(
+    name: str = argument(),
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+    python: str | None = PYTHON,
+) -> None:
     """One kernel: its docstring, file, cases, benchmark shapes, tuning space and compile cases.
 
     NAME is a bundled kernel or the path of a kernel file.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TextIO
 
-import click
-
 from .. import machines
 from ..base.errors import KinspectError
 from ..explain import layout_values
@@ -14,31 +12,22 @@ from ..explain.layout_values import LayoutDrawing, drawing_of
 from ..explain.lds_map import map_lines
 from ..model import KernelReport, TtgirModule
 from ..pipeline.analysis_options import AnalysisOptions
+from .declared import argument, command, option
 from .one_kernel import CASE_HELP, only_kernel
-from .options import format_option, output_option, result_stream
-from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+from .options import OUTPUT, format_option, result_stream
+from .target_options import ScriptCommand, TargetOptions, targets
 
 
-@click.command(cls=ScriptCommand)
-@click.argument("targets", metavar="TARGET", callback=lambda ctx, parameter, name: (name,))
-@click.argument("selection", metavar="[%VALUE|#LAYOUT|LINE]", required=False)
-@format_option("text", "json", "svg", "html")
-@output_option
-@click.option(
-    "--case",
-    metavar="TEXT",
-    help=CASE_HELP,
-)
-@click.option("--color/--no-color", default=None, help="Colour or none.  [as the terminal has it]")
-@target_options
-@point_option
+@command(cls=ScriptCommand)
 def layout(
-    target: TargetOptions,
-    selection: str | None,
-    form: str,
-    output: Path | None,
-    case: str | None,
-    color: bool | None,
+    selection: str | None = argument("[%VALUE|#LAYOUT|LINE]", required=False),
+    form: str = format_option("text", "json", "svg", "html"),
+    output: Path | None = OUTPUT,
+    case: str | None = option(CASE_HELP, metavar="TEXT"),
+    color: bool | None = option(
+        "Colour or none.  [as the terminal has it]", "--color/--no-color", default=None
+    ),
+    target: TargetOptions = targets("TARGET", point=True),
 ) -> None:
     """Draw layouts: which lane holds an element of a tensor, in which LDS bank an element lies.
 

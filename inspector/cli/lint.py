@@ -21,26 +21,29 @@ from ..pipeline.lint_judge import Judge
 from ..pipeline.lint_plan import LintOptions, LintPlan, make_plan
 from ..pipeline.lint_running import analysis_for, judged_events
 from ..pipeline.linting import lint as run
+from .declared import command, option
 from .kept import keeping
 from .options import (
-    arguments_option,
-    emulate_option,
+    ARGUMENTS,
+    COLOR,
+    EMULATE,
+    HISTORY,
+    LABEL,
+    OUTPUT,
     format_option,
-    history_options,
     history_recorder,
-    output_option,
     result_stream,
     split_list,
 )
 from .progress import CompileProgress, print_problems
 from .signals import end_as_interrupted
 from .target_options import (
+    SET,
     ScriptCommand,
     TargetOptions,
     next_steps,
-    point_option,
     printed_words,
-    target_options,
+    targets,
 )
 
 if TYPE_CHECKING:
@@ -62,63 +65,40 @@ _WITH_IDS = frozenset({"agent", "json", "sarif"})
 """Formats that print what `kinspect show` opens."""
 
 
-@click.command(cls=ScriptCommand)
-@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
-@click.option(
-    "--rules",
-    multiple=True,
-    metavar="PACK|FILE",
-    help="Rules to ask: a pack by name, or a YAML file; may be repeated.  [recommended]",
-)
-@click.option(
-    "--select", multiple=True, metavar="R[,R...]", help="Only these: ids, names, prefixes, tags."
-)
-@click.option("--ignore", multiple=True, metavar="R[,R...]", help="Not these.")
-@click.option(
-    "--fail-on",
-    type=click.Choice(get_args(FailOn)),
-    help="Least severity of a new finding that makes the exit status 1: error (a kernel that cannot"
-    " launch or is wrong), warning (also 10 % of a launch's time), ...  [error]",
-)
-@format_option(*RENDERERS)
-@output_option
-@click.option("--details", is_flag=True, help="text: explain every rule that found something.")
-@click.option(
-    "--baseline",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Findings in this file are known and do not count.",
-)
-@click.option("--update-baseline", is_flag=True, help="Write what is found now to that file.")
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Read [tool.kinspect] here.  [the nearest pyproject.toml that has it]",
-)
-@emulate_option
-@target_options
-@arguments_option
-@point_option
-@history_options
-@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+@command(cls=ScriptCommand)
 def lint(
-    target: TargetOptions,
-    rules: tuple[str, ...],
-    select: tuple[str, ...],
-    ignore: tuple[str, ...],
-    fail_on: FailOn | None,
-    form: str,
-    output: Path | None,
-    details: bool,
-    baseline: Path | None,
-    update_baseline: bool,
-    config: Path | None,
-    emulate: bool,
-    arguments: str | None,
-    history: bool,
-    label: str | None,
-    color: bool | None,
+    rules: tuple[str, ...] = option(
+        "Rules to ask: a pack by name, or a YAML file; may be repeated.  [recommended]",
+        metavar="PACK|FILE",
+    ),
+    select: tuple[str, ...] = option("Only these: ids, names, prefixes, tags.", metavar="R[,R...]"),
+    ignore: tuple[str, ...] = option("Not these.", metavar="R[,R...]"),
+    fail_on: FailOn | None = option(
+        "Least severity of a new finding that makes the exit status 1: error (a kernel that cannot"
+        " launch or is wrong), warning (also 10 % of a launch's time), ...  [error]",
+        type=click.Choice(get_args(FailOn)),
+    ),
+    form: str = format_option(*RENDERERS),
+    output: Path | None = OUTPUT,
+    details: bool = option("text: explain every rule that found something."),
+    baseline: Path | None = option(
+        "Findings in this file are known and do not count.",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+    ),
+    update_baseline: bool = option("Write what is found now to that file."),
+    config: Path | None = option(
+        "Read [tool.kinspect] here.  [the nearest pyproject.toml that has it]",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+    ),
+    emulate: bool = EMULATE,
+    target: TargetOptions = targets("TARGET...", nargs=-1),
+    arguments: str | None = ARGUMENTS,
+    _set: None = SET,
+    history: bool = HISTORY,
+    label: str | None = LABEL,
+    color: bool | None = COLOR,
 ) -> int:
     """Apply rules to kernels, and fail if they find something.
 

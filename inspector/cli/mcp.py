@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
+from .declared import command, option
 
 
-@click.command()
-@click.option(
-    "--root",
-    type=click.Path(path_type=Path),
-    default=Path(),
-    metavar="FOLDER",
-    help="Only files below this folder are analysed.  [the working folder]",
-)
-def mcp(root: Path) -> None:
+@command()
+def mcp(
+    root: Path = option(
+        "Only files below this folder are analysed.  [the working folder]",
+        default=Path(),
+        metavar="FOLDER",
+    ),
+) -> None:
     """Serve coding agents over stdin and stdout (Model Context Protocol).
 
     The tools are those of the Python interface: analyze, lint, show, code, try_cures, compare,

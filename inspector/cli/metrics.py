@@ -14,7 +14,8 @@ from ..lint.catalogue import ENGINE_VALUES, nearest
 from ..metrics.catalogue import specs
 from ..model import MetricSpec
 from ..present.document import Column, Columns, Section, paragraphs, table, words
-from .options import format_option, output_option, write_form
+from .declared import argument, command
+from .options import OUTPUT, format_option, write_form
 
 _ALONE = "without a group"
 
@@ -24,11 +25,12 @@ def metrics() -> None:
     """The metrics that a report may hold."""
 
 
-@metrics.command("list")
-@click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
-@format_option("text", "json")
-@output_option
-def list_metrics(patterns: tuple[str, ...], form: str, output: Path | None) -> None:
+@command("list", group=metrics)
+def list_metrics(
+    patterns: tuple[str, ...] = argument("[PATTERN]...", nargs=-1),
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+) -> None:
     """The names of all metrics, or what is known of some.
 
     PATTERN is part of a name, or a name with shell wildcards ('bound.*'; '*' for all). If no name

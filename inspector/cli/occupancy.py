@@ -25,50 +25,37 @@ from ..present.document import (
     words,
 )
 from ..report.json_write import metrics_dict
-from .options import format_option, output_option, write_form
+from .declared import command, option
+from .options import OUTPUT, format_option, write_form
 
 _NAMES = {"vgpr": "VGPRs", "sgpr": "SGPRs", "lds": "LDS"}
 
 
-@click.command()
-@click.option("--arch", required=True, metavar="A", help="Target, e.g. gfx942 or mi300x.")
-@click.option("--vgpr", type=click.IntRange(0), required=True, help="Architectural VGPRs per lane.")
-@click.option("--agpr", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--sgpr", type=click.IntRange(0), help="SGPRs per wave.  [not limiting]")
-@click.option(
-    "--lds", type=click.IntRange(0), default=0, show_default=True, help="Bytes a workgroup."
-)
-@click.option(
-    "--waves-per-workgroup",
-    "--waves",
-    "waves",
-    type=click.IntRange(1),
-    default=4,
-    show_default=True,
-)
-@click.option("--wave-size", type=click.Choice(["32", "64"]), help="[the target's usual one]")
-@click.option("--cu-mode", is_flag=True, help="RDNA: workgroups stay within one CU.")
-@click.option(
-    "--llvm",
-    type=click.Choice(["22", "triton"]),
-    default="22",
-    show_default=True,
-    help="Whose model gives the compiler's figure.",
-)
-@format_option("text", "json")
-@output_option
+@command()
 def occupancy(
-    arch: str,
-    vgpr: int,
-    agpr: int,
-    sgpr: int | None,
-    lds: int,
-    waves: int,
-    wave_size: str | None,
-    cu_mode: bool,
-    llvm: str,
-    form: str,
-    output: Path | None,
+    arch: str = option("Target, e.g. gfx942 or mi300x.", required=True, metavar="A"),
+    vgpr: int = option("Architectural VGPRs per lane.", type=click.IntRange(0), required=True),
+    agpr: int = option(type=click.IntRange(0), default=0, show_default=True),
+    sgpr: int | None = option("SGPRs per wave.  [not limiting]", type=click.IntRange(0)),
+    lds: int = option("Bytes a workgroup.", type=click.IntRange(0), default=0, show_default=True),
+    waves: int = option(
+        None,
+        "--waves-per-workgroup",
+        "--waves",
+        type=click.IntRange(1),
+        default=4,
+        show_default=True,
+    ),
+    wave_size: str | None = option("[the target's usual one]", type=click.Choice(["32", "64"])),
+    cu_mode: bool = option("RDNA: workgroups stay within one CU."),
+    llvm: str = option(
+        "Whose model gives the compiler's figure.",
+        type=click.Choice(["22", "triton"]),
+        default="22",
+        show_default=True,
+    ),
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
 ) -> None:
     """Occupancy of typed figures: what LLVM would print, what is resident, and the next steps.
 

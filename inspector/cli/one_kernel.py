@@ -29,9 +29,6 @@ def only_kernel(
     Args:
         target: the options; the first of its targets is analysed.
         case: a label, or a part of one; None for any.
-        analysis: how much of each kernel is analysed.
-        is_shown: whether a kernel has what the command shows.
-        nothing: message and hint where none has.
 
     Raises:
         KinspectError: there is none, or more than one.

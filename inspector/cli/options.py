@@ -7,10 +7,10 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 import click
 
@@ -21,6 +21,7 @@ from ..base.streams import PlainStream, dump_json, plain, underneath
 from ..base.writing import replacing_text, unwritable
 from ..present import markdown, text
 from ..present.document import Document
+from .declared import Options, option
 from .kept import keeping, say_unkept
 from .progress import print_message
 
@@ -29,18 +30,10 @@ if TYPE_CHECKING:
 
 WORDS = "kinspect.words"
 """Key of click's context for the command line as it was typed, after the command."""
-F = TypeVar("F", bound=Callable[..., Any])
 MOST_WORK_ITEMS: Final = 1024
 """The largest workgroup on any target: HIP's `maxThreadsPerBlock`."""
 MOST_IN_GRID: Final = (1 << 31) - 1
 """Workgroups along one dimension: HIP's `maxGridSize`."""
-
-
-def with_options(function: F, *options: Callable[[F], F]) -> F:
-    """Adds options to a command; the help lists the last first."""
-    for option in options:
-        function = option(function)
-    return function
 
 
 class Amount(click.FloatRange):
@@ -77,16 +70,10 @@ class _Format(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
-def format_option(*formats: str) -> Callable[[F], F]:
-    """Adds `form`: one of these formats, by default the first."""
-    return click.option(
-        "--format",
-        "form",
-        type=_Format(formats),
-        default=formats[0],
-        show_default=True,
-        help="How to print the result.",
-    )
+def format_option(*formats: str) -> Any:
+    """The option `form`: one of these formats, by default the first."""
+    settings = {"type": _Format(formats), "default": formats[0], "show_default": True}
+    return option("How to print the result.", "--format", **settings)
 
 
 def _allow_roots(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, ...]) -> None:
@@ -95,77 +82,57 @@ def _allow_roots(ctx: click.Context, parameter: click.Parameter, folders: tuple[
         os.environ[named_files.VARIABLE] = os.pathsep.join(every)
 
 
-def source_root_option(function: F) -> F:
-    """Adds --source-root: folders in which data may name files; no value of the command's."""
-    return click.option(
-        named_files.OPTION,
-        multiple=True,
-        metavar="FOLDER",
-        type=click.Path(exists=True, file_okay=False),
-        callback=_allow_roots,
-        expose_value=False,
-        help="Read sources that the targets name here too.  [the checkouts of the targets and"
-        " of the working folder, your caches; of scripts: installed packages]",
-    )(function)
-
-
-def output_option(function: F) -> F:
-    """Adds `output`: the file of the result; None for stdout."""
-    return click.option(
-        "--output",
-        "-o",
-        type=click.Path(path_type=Path),
-        help="Write the result to this file instead of stdout.",
-    )(function)
-
-
-def compile_options(function: F) -> F:
-    """Adds `jobs`, `python` and `time_limit`: how kernels are compiled."""
-    return with_options(
-        function,
-        click.option(
-            "--time-limit",
-            type=Amount(1),
-            default=COMPILE_SECONDS,
-            show_default=True,
-            help="Seconds that one compile may take; below the default, one run of a script, too.",
-        ),
-        click.option(
-            "--python",
-            metavar="PATH",
-            help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
-        ),
-        click.option(
-            "-j",
-            "--jobs",
-            type=click.IntRange(1),
-            metavar="N",
-            help="Compile, or read, so many files at a time.  [CPUs]",
-        ),
-    )
-
-
-def launch_options(function: F) -> F:
-    """Adds `lds`, `waves`, `workgroup`, `grid`: facts on a launch that the file does not state."""
-    waves = click.option(
-        "--waves", type=click.IntRange(1, 32), metavar="N", help="Waves of a workgroup."
-    )
-    workgroup = click.option(
-        "--workgroup",
-        callback=workgroup_shape,
-        metavar="X[,Y[,Z]]",
-        help="Work-items of a workgroup in x, y and z, as HIP's block has them.",
-    )
-    grid = click.option(
-        "--grid",
-        callback=grid_shape,
-        metavar="X[,Y[,Z]]",
-        help="Workgroups of the launch in x, y and z, as HIP's grid has them.",
-    )
-    lds = click.option(
-        "--lds", type=click.IntRange(0), metavar="BYTES", help="LDS of a workgroup, if dynamic."
-    )
-    return lds(waves(workgroup(grid(function))))
+SOURCE_ROOT = click.Option(
+    [named_files.OPTION],
+    multiple=True,
+    metavar="FOLDER",
+    type=click.Path(exists=True, file_okay=False),
+    callback=_allow_roots,
+    expose_value=False,
+    help="Read sources that the targets name here too.  [the checkouts of the targets and"
+    " of the working folder, your caches; of scripts: installed packages]",
+)
+ROOTS: Any = Options([SOURCE_ROOT], lambda values: None)
+"""As the default of a parameter that has no value: its callback is all that it does."""
+OUTPUT = option("Write the result to this file instead of stdout.", "--output", "-o")
+EMULATE = option("Execute a few workgroups of each launch on the CPU and report the counts.")
+ARGUMENTS = option(
+    "Of a file of code: what the launch passes: 'f32[4096], i32[9]=zeros, i32 7'.",
+    "--args",
+    metavar="LIST",
+)
+GPU = option(
+    "The product that times are for, such as MI325X; its target, without --arch.", metavar="NAME"
+)
+CLOCK = option(
+    "The clock that it runs at.  [what power leaves of the product's peak]",
+    type=Amount(1, 1e5),
+    metavar="MHZ",
+)
+HISTORY = option("Keep the figures; see `kinspect history plot`.")
+LABEL = option("Keep it under this name.  [the commit, in a git checkout]", metavar="TEXT")
+COLOR = option("Force colour on or off.", "--color/--no-color", default=None)
+COMPILE = (
+    click.Option(
+        ["-j", "--jobs"],
+        type=click.IntRange(1),
+        metavar="N",
+        help="Compile, or read, so many files at a time.  [CPUs]",
+    ),
+    click.Option(
+        ["--python"],
+        metavar="PATH",
+        help="Interpreter whose Triton compiles.  [the one that runs kinspect]",
+    ),
+    click.Option(
+        ["--time-limit"],
+        type=Amount(1),
+        default=COMPILE_SECONDS,
+        show_default=True,
+        help="Seconds that one compile may take; below the default, one run of a script, too.",
+    ),
+)
+"""Fields of `Request`: how kernels are compiled."""
 
 
 def workgroup_shape(
@@ -201,41 +168,33 @@ def _sizes(value: str) -> tuple[int, int, int]:
     return x, y, z
 
 
-def emulate_option(function: F) -> F:
-    """Adds `emulate`, a flag."""
-    return click.option(
-        "--emulate",
-        is_flag=True,
-        help="Execute a few workgroups of each launch on the CPU and report the counts.",
-    )(function)
-
-
-def arguments_option(function: F) -> F:
-    """Adds `arguments`: what a launch of a file of code passes; None without the option."""
-    return click.option(
-        "--args",
-        "arguments",
-        metavar="LIST",
-        help="Of a file of code: what the launch passes: 'f32[4096], i32[9]=zeros, i32 7'.",
-    )(function)
-
-
-def device_options(function: F) -> F:
-    """Adds `gpu` and `clock`: the device that launches are timed for."""
-    return with_options(
-        function,
-        click.option(
-            "--clock",
-            type=Amount(1, 1e5),
-            metavar="MHZ",
-            help="The clock that it runs at.  [what power leaves of the product's peak]",
-        ),
-        click.option(
-            "--gpu",
-            metavar="NAME",
-            help="The product that times are for, such as MI325X; its target, without --arch.",
-        ),
-    )
+LAUNCH = (
+    click.Option(
+        ["lds_bytes", "--lds"],
+        type=click.IntRange(0),
+        metavar="BYTES",
+        help="LDS of a workgroup, if dynamic.",
+    ),
+    click.Option(
+        ["waves_per_workgroup", "--waves"],
+        type=click.IntRange(1, 32),
+        metavar="N",
+        help="Waves of a workgroup.",
+    ),
+    click.Option(
+        ["--workgroup"],
+        callback=workgroup_shape,
+        metavar="X[,Y[,Z]]",
+        help="Work-items of a workgroup in x, y and z, as HIP's block has them.",
+    ),
+    click.Option(
+        ["--grid"],
+        callback=grid_shape,
+        metavar="X[,Y[,Z]]",
+        help="Workgroups of the launch in x, y and z, as HIP's grid has them.",
+    ),
+)
+"""Fields of `Overrides`: facts on a launch that the file does not state."""
 
 
 @contextmanager
@@ -330,17 +289,6 @@ def check_save(path: Path) -> None:
         raise KinspectError(f"--save {path}: not a .kinspect file", f"name it {path}.kinspect")
 
 
-def history_options(function: F) -> F:
-    """Adds `history`, a flag, and `label`, which implies it."""
-    label = click.option(
-        "--label", metavar="TEXT", help="Keep it under this name.  [the commit, in a git checkout]"
-    )
-    flag = click.option(
-        "--history", is_flag=True, help="Keep the figures; see `kinspect history plot`."
-    )
-    return flag(label(function))
-
-
 def history_recorder(command: str, history: bool, label: str | None) -> HistoryRecorder | None:
     """Returns the recorder of the run's figures; None if neither option asks for it.
 
@@ -363,9 +311,6 @@ def write_form(
     """Writes a result as text, Markdown or JSON.
 
     Args:
-        form: `text`, `md` or `json`.
-        document: what is read.
-        fields: the same as JSON values.
         output: the file; None for stdout.
         color: of text; None: where the output is a terminal that has colours.
     """

@@ -25,49 +25,34 @@ from ..pipeline.jobs import Request, settings_of
 from ..pipeline.naming import label_of
 from ..pipeline.points import ALREADY_COMPILED
 from ..present.document import Column, Columns, Section, table
-from .options import format_option, output_option, result_stream, write_form
-from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+from .declared import command, option
+from .options import OUTPUT, format_option, result_stream, write_form
+from .target_options import ScriptCommand, TargetOptions, targets
 
 Environment = tuple[tuple[str, str], ...]
 
 
-@click.command(cls=ScriptCommand)
-@click.argument("targets", metavar="TARGET", callback=lambda ctx, parameter, name: (name,))
-@click.option(
-    "--diff",
-    "points",
-    metavar="P[..Q]",
-    help="What pass P changed, or what changed between before P and before Q.",
-)
-@click.option("--changed", is_flag=True, help="List only passes that changed something.")
-@click.option(
-    "--of",
-    "thing",
-    metavar="LINE|%VALUE|OP|OP@LINE",
-    help="Which passes made, changed or removed it: a source line, a value, an operation.",
-)
-@click.option(
-    "--llvm", is_flag=True, help="LLVM's code generator: pressure, spills and time of each pass."
-)
-@click.option(
-    "--time",
-    "timed",
-    is_flag=True,
-    help="CPU time of each stage, and the time of each pass with the operations that it is given.",
-)
-@format_option("text", "json")
-@output_option
-@target_options
-@point_option
+@command(cls=ScriptCommand)
 def passes(
-    target: TargetOptions,
-    points: str | None,
-    changed: bool,
-    thing: str | None,
-    llvm: bool,
-    timed: bool,
-    form: str,
-    output: Path | None,
+    points: str | None = option(
+        "What pass P changed, or what changed between before P and before Q.",
+        "--diff",
+        metavar="P[..Q]",
+    ),
+    changed: bool = option("List only passes that changed something."),
+    thing: str | None = option(
+        "Which passes made, changed or removed it: a source line, a value, an operation.",
+        "--of",
+        metavar="LINE|%VALUE|OP|OP@LINE",
+    ),
+    llvm: bool = option("LLVM's code generator: pressure, spills and time of each pass."),
+    timed: bool = option(
+        "CPU time of each stage, and the time of each pass with the operations that it is given.",
+        "--time",
+    ),
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+    target: TargetOptions = targets("TARGET", point=True),
 ) -> None:
     """What each compiler pass did to a kernel: name, operation, changed or not, size.
 

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..base.errors import KinspectError
-from .options import Amount, compile_options
+from .declared import argument, command
+from .declared import options as together
+from .options import COMPILE, Amount
 from .progress import print_message, print_problems
 from .recordings import (
+    REPORT,
     checked_expression,
     compare,
     export,
     import_,
     read,
-    report_options,
     write,
 )
 
@@ -77,58 +79,77 @@ def profile() -> None:
     """
 
 
-@profile.command(_RUN, context_settings={"allow_interspersed_args": False})
-@click.option("--counters", metavar="SET|NAME,...", help="Counters to read: sets and names.")
-@click.option(
-    "--att", is_flag=True, help="Record a thread trace (ATT): cycles of each instruction."
-)
-@click.option("--pc-sampling", is_flag=True, help="Sample program counters.")
-@report_options
-@click.option(
-    "--tool", type=click.Choice(_TOOLS), help="Profiler.  [rocprofv3, else what came before it]"
-)
-@click.option(
-    "--rocprof", type=click.Path(path_type=Path), metavar="PATH", help="The profiler to run."
-)
-@click.option("--arch", metavar="A", help="The GPU, such as gfx942.  [that of this machine]")
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Folder of the run, a new one.  [kinspect-runs/<date-time>-<program>]",
-)
-@click.option(
-    "--timeout",
-    type=Amount(0, min_open=True),
-    metavar="SECONDS",
-    help="Time limit of each run of the program; what it wrote until then is kept.",
-)
-@click.option("--keep-cache", is_flag=True, help="Leave TRITON_CACHE_DIR as it is.")
-@click.option("--dry-run", is_flag=True, help="Print the command lines and run nothing.")
-@click.option(
-    "--att-target-cu", type=click.IntRange(0), metavar="N", help="CU (WGP) to trace.  [1]"
-)
-@click.option("--att-shader-engine-mask", metavar="MASK", help="Shader engines to trace.  [0x1]")
-@click.option("--att-simd-select", metavar="MASK", help="SIMDs to trace.  [0xF]")
-@click.option("--att-buffer-size", metavar="BYTES", help="Buffer of a trace.  [the profiler's]")
-@click.option(
-    "--att-library-path",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Folder of librocprof-trace-decoder.so.",
-)
-@click.option(
-    "--pc-method", type=click.Choice(_METHODS), help="How to sample.  [the best of the GPU]"
-)
-@click.option(
-    "--pc-interval",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Cycles (stochastic: a power of two ≥ 256) or microseconds (host_trap) between samples.",
-)
-@compile_options
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def run(command: tuple[str, ...], **options: Any) -> int:
+@command(_RUN, group=profile, context_settings={"allow_interspersed_args": False})
+def run(
+    options: dict[str, Any] = together(
+        click.Option(
+            ["--counters"], metavar="SET|NAME,...", help="Counters to read: sets and names."
+        ),
+        click.Option(
+            ["--att"], is_flag=True, help="Record a thread trace (ATT): cycles of each instruction."
+        ),
+        click.Option(["--pc-sampling"], is_flag=True, help="Sample program counters."),
+        *REPORT,
+        click.Option(
+            ["--tool"],
+            type=click.Choice(_TOOLS),
+            help="Profiler.  [rocprofv3, else what came before it]",
+        ),
+        click.Option(
+            ["--rocprof"],
+            type=click.Path(path_type=Path),
+            metavar="PATH",
+            help="The profiler to run.",
+        ),
+        click.Option(
+            ["--arch"], metavar="A", help="The GPU, such as gfx942.  [that of this machine]"
+        ),
+        click.Option(
+            ["--out"],
+            type=click.Path(file_okay=False, path_type=Path),
+            metavar="DIR",
+            help="Folder of the run, a new one.  [kinspect-runs/<date-time>-<program>]",
+        ),
+        click.Option(
+            ["--timeout"],
+            type=Amount(0, min_open=True),
+            metavar="SECONDS",
+            help="Time limit of each run of the program; what it wrote until then is kept.",
+        ),
+        click.Option(["--keep-cache"], is_flag=True, help="Leave TRITON_CACHE_DIR as it is."),
+        click.Option(["--dry-run"], is_flag=True, help="Print the command lines and run nothing."),
+        click.Option(
+            ["--att-target-cu"], type=click.IntRange(0), metavar="N", help="CU (WGP) to trace.  [1]"
+        ),
+        click.Option(
+            ["--att-shader-engine-mask"], metavar="MASK", help="Shader engines to trace.  [0x1]"
+        ),
+        click.Option(["--att-simd-select"], metavar="MASK", help="SIMDs to trace.  [0xF]"),
+        click.Option(
+            ["--att-buffer-size"], metavar="BYTES", help="Buffer of a trace.  [the profiler's]"
+        ),
+        click.Option(
+            ["--att-library-path"],
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Folder of librocprof-trace-decoder.so.",
+        ),
+        click.Option(
+            ["--pc-method"],
+            type=click.Choice(_METHODS),
+            help="How to sample.  [the best of the GPU]",
+        ),
+        click.Option(
+            ["--pc-interval"],
+            type=click.IntRange(1),
+            metavar="N",
+            help="Cycles (stochastic: a power of two ≥ 256) or microseconds (host_trap)"
+            " between samples.",
+        ),
+        *COMPILE,
+    ),
+    command: tuple[str, ...] = argument(nargs=-1, required=True, type=click.UNPROCESSED),
+) -> int:
     """Run COMMAND under a profiler; see `kinspect profile --help`."""
     from ..profile.running import manifest
     from ..profile.running import run as profile_run

@@ -83,7 +83,6 @@ def print_problems(
 
     Args:
         errors: a line each, and one for the command of a hint.
-        notes: a line each.
         are_told: whether the errors stand in the result, where stderr goes as well.
     """
     for error in errors if not are_told else ():

@@ -17,23 +17,25 @@ from ..base.writing import unwritable
 from ..capture.journals import merge
 from ..capture.trace import SUFFIX, LaunchTrace, write_trace
 from . import foreground
+from .declared import argument, command, option
 from .progress import print_message
 
 SOURCES = Path(__file__).parent.parent / "guest" / "record"
 STARTUP = "sitecustomize.py"
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=Path(f"trace{SUFFIX}"),
-    show_default=True,
-    help="The trace to write.",
-)
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def record(output: Path, command: tuple[str, ...]) -> int:
+@command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def record(
+    output: Path = option(
+        "The trace to write.",
+        "--output",
+        "-o",
+        type=click.Path(dir_okay=False, path_type=Path),
+        default=Path(f"trace{SUFFIX}"),
+        show_default=True,
+    ),
+    command: tuple[str, ...] = argument(nargs=-1, required=True, type=click.UNPROCESSED),
+) -> int:
     """Run COMMAND and write every Triton kernel that it launches to a trace.
 
     COMMAND runs unchanged, with its own interpreter: `kinspect record -- python train.py --lr 3`,

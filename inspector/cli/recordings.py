@@ -7,27 +7,28 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from ..base.errors import KinspectError
 from ..base.limits import COMPILE_SECONDS
 from ..base.version import VERSION
+from .declared import argument, command, option, options
 from .kept import keeping
 from .options import (
+    CLOCK,
+    COMPILE,
+    EMULATE,
+    GPU,
+    LAUNCH,
+    OUTPUT,
+    SOURCE_ROOT,
     check_save,
-    compile_options,
-    device_options,
-    emulate_option,
     format_option,
-    launch_options,
-    output_option,
     result_stream,
-    source_root_option,
-    with_options,
     write_form,
 )
 from .progress import print_problems
@@ -36,40 +37,37 @@ if TYPE_CHECKING:
     from ..model import KernelReport
     from ..model.recording import Profile
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def report_options(function: F) -> F:
-    """Adds `kernel`, `skip_warmup`, `top`, `joined`, `form`, `emulate` and `details`."""
-    return with_options(
-        function,
-        click.option("--details", is_flag=True, help="Every kernel in full."),
-        emulate_option,
-        format_option("text", "json"),
-        click.option(
-            "--with",
-            "joined",
-            metavar="TARGET",
-            multiple=True,
-            help="Also analyse this and show it.  [what the run itself compiled]",
-        ),
-        click.option(
-            "--top", type=click.IntRange(1), metavar="N", help="Only the N kernels of most time."
-        ),
-        click.option(
-            "--skip-warmup",
-            type=click.IntRange(0),
-            is_flag=False,
-            flag_value=1,
-            metavar="[N]",
-            help="First launches of each kernel that do not count.  [1]",
-        ),
-        click.option(
-            "--kernel",
-            metavar="RE",
-            help="Only kernels whose name matches this regular expression.",
-        ),
-    )
+REPORT = (
+    click.Option(
+        ["--kernel"],
+        metavar="RE",
+        help="Only kernels whose name matches this regular expression.",
+    ),
+    click.Option(
+        ["--skip-warmup"],
+        type=click.IntRange(0),
+        is_flag=False,
+        flag_value=1,
+        metavar="[N]",
+        help="First launches of each kernel that do not count.  [1]",
+    ),
+    click.Option(
+        ["--top"],
+        type=click.IntRange(1),
+        metavar="N",
+        help="Only the N kernels of most time.",
+    ),
+    click.Option(
+        ["joined", "--with"],
+        metavar="TARGET",
+        multiple=True,
+        help="Also analyse this and show it.  [what the run itself compiled]",
+    ),
+    format_option("text", "json").named("form", "str"),
+    EMULATE.named("emulate", "bool"),
+    click.Option(["--details"], is_flag=True, help="Every kernel in full."),
+)
+"""What of a recording is reported."""
 
 
 def checked_expression(text: str | None) -> str | None:
@@ -87,12 +85,8 @@ def checked_expression(text: str | None) -> str | None:
     return text
 
 
-def read(path: Path, options: Mapping[str, Any]) -> Profile:
+def read(path: Path, chosen: Mapping[str, Any]) -> Profile:
     """Reads a run folder or file and joins it with analysed kernels.
-
-    Args:
-        path: of the recording.
-        options: the command's, by name: those of `report_options` and `compile_options`.
 
     Raises:
         KinspectError: nothing can be read there, a target is wrong, or --kernel is no expression.
@@ -102,50 +96,45 @@ def read(path: Path, options: Mapping[str, Any]) -> Profile:
     from ..pipeline.context import Overrides
     from ..pipeline.jobs import BESIDE, executing, request_for, timing
 
-    arch = options.get("arch")
+    arch = chosen.get("arch")
     request = request_for(
-        options["joined"],
+        chosen["joined"],
         archs=(arch,) if arch is not None else (),
-        python=options.get("python"),
-        jobs=options.get("jobs"),
-        time_limit=options.get("time_limit") or COMPILE_SECONDS,
-        overrides=Overrides(
-            options.get("lds"),
-            options.get("waves"),
-            workgroup=options.get("workgroup"),
-            grid=options.get("grid"),
-        ),
+        python=chosen.get("python"),
+        jobs=chosen.get("jobs"),
+        time_limit=chosen.get("time_limit") or COMPILE_SECONDS,
+        overrides=Overrides(**{o.name: chosen.get(o.name) for o in LAUNCH if o.name}),
         analysis=timing(
-            executing() if options.get("emulate") else None,
+            executing() if chosen.get("emulate") else None,
             # A launch that is stated for it may take the minute that `kinspect time` has.
-            **({"explains": True} if options.get("arguments") else BESIDE),
-            gpu=options.get("gpu"),
-            clock_mhz=options.get("clock"),
-            arguments=options.get("arguments"),
+            **({"explains": True} if chosen.get("arguments") else BESIDE),
+            gpu=chosen.get("gpu"),
+            clock_mhz=chosen.get("clock"),
+            arguments=chosen.get("arguments"),
         ),
     )
-    skip = options["skip_warmup"]
+    skip = chosen["skip_warmup"]
     settings = profiling.Options(
-        kernel=checked_expression(options.get("kernel")),
-        top=options.get("top"),
+        kernel=checked_expression(chosen.get("kernel")),
+        top=chosen.get("top"),
         **({} if skip is None else {"skip_warmup": skip}),
-        targets=tuple(options["joined"]),
+        targets=tuple(chosen["joined"]),
         arch=request.archs[0] if request.archs else None,
         request=request,
     )
     return profiling.profile_of(path, settings, pipeline.collect)
 
 
-def write(profile: Profile, stream: TextIO, options: Mapping[str, Any]) -> None:
+def write(profile: Profile, stream: TextIO, chosen: Mapping[str, Any]) -> None:
     """Writes a profile in the format that the options name."""
     from ..formats import profile_json
     from ..present import profile as present
     from ..present import text
 
-    if options["form"] == "json":
+    if chosen["form"] == "json":
         profile_json.write(profile, stream)
     else:
-        text.show(present.document(profile, details=options["details"]), stream)
+        text.show(present.document(profile, details=chosen["details"]), stream)
 
 
 def _save_reports(profile: Profile, path: Path) -> None:
@@ -203,36 +192,35 @@ def _unanalysed(profile: Profile) -> tuple[KernelReport, ...]:
     )
 
 
-def _launch_of_code(function: F) -> F:
-    """Adds what the timing model has to know of a launch: `arguments`, `gpu`, `clock` and more."""
-    return with_options(
-        function,
-        device_options,
-        click.option(
-            "--args",
-            "arguments",
-            metavar="LIST",
-            help="For code named by --with: the arguments of the launch, as for `kinspect time`.",
-        ),
-        launch_options,
-    )
-
-
-@click.command("import")
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("--arch", metavar="A", help="The GPU that it ran on.  [as recorded]")
-@report_options
-@output_option
-@click.option(
-    "--save",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE.kinspect",
-    help="Write the analysed kernels with their measured figures as one file, itself a target.",
+_ARGUMENTS = click.Option(
+    ["arguments", "--args"],
+    metavar="LIST",
+    help="For code named by --with: the arguments of the launch, as for `kinspect time`.",
 )
-@_launch_of_code
-@source_root_option
-@compile_options
-def import_(path: Path, output: Path | None, save: Path | None, **options: Any) -> int:
+
+
+@command("import")
+def import_(
+    path: Path = argument(),
+    recorded: dict[str, Any] = options(
+        click.Option(["--arch"], metavar="A", help="The GPU that it ran on.  [as recorded]"),
+        *REPORT,
+    ),
+    output: Path | None = OUTPUT,
+    save: Path | None = option(
+        "Write the analysed kernels with their measured figures as one file, itself a target.",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE.kinspect",
+    ),
+    launched: dict[str, Any] = options(
+        *LAUNCH,
+        _ARGUMENTS,
+        GPU.named("gpu", "str | None"),
+        CLOCK.named("clock", "float | None"),
+        SOURCE_ROOT,
+        *COMPILE,
+    ),
+) -> int:
     """Read what a profiler left at PATH, a file or a folder, and report on it.
 
     It reads runs of `kinspect profile`; rocprofv3's CSV, JSON, databases (rocpd), thread traces
@@ -251,9 +239,9 @@ def import_(path: Path, output: Path | None, save: Path | None, **options: Any) 
     """
     if save is not None:
         check_save(save)
-    result = read(path, options)
+    result = read(path, {**recorded, **launched})
     with result_stream(output) as stream:
-        write(result, stream, options)
+        write(result, stream, recorded)
     errors = (*result.recording.errors, *result.errors)
     print_problems(errors, ())
     if save is not None:
@@ -262,14 +250,14 @@ def import_(path: Path, output: Path | None, save: Path | None, **options: Any) 
     return 2 if errors else 0
 
 
-@click.command()
-@click.argument("left", type=click.Path(path_type=Path), metavar="RUN")
-@click.argument("right", type=click.Path(path_type=Path), metavar="RUN")
-@report_options
-@output_option
-@source_root_option
-@compile_options
-def compare(left: Path, right: Path, output: Path | None, **options: Any) -> int:
+@command()
+def compare(
+    left: Path = argument("RUN"),
+    right: Path = argument("RUN"),
+    shown: dict[str, Any] = options(*REPORT),
+    output: Path | None = OUTPUT,
+    compiled: dict[str, Any] = options(SOURCE_ROOT, *COMPILE),
+) -> int:
     """Compare two runs: which kernels got slower or faster, and which figures changed with them.
 
     Exit status: 0; 2 where nothing, or not all of it, could be read.
@@ -277,26 +265,23 @@ def compare(left: Path, right: Path, output: Path | None, **options: Any) -> int
     from ..compare import profiles
     from ..present import profile_diff
 
-    sides = read(left, options), read(right, options)
+    both = {**shown, **compiled}
+    sides = read(left, both), read(right, both)
     comparison = profiles.compare(*sides)
-    document = profile_diff.document(comparison, details=options["details"])
-    write_form(options["form"], document, profile_diff.fields(comparison), output)
+    document = profile_diff.document(comparison, details=shown["details"])
+    write_form(shown["form"], document, profile_diff.fields(comparison), output)
     errors = [e for side in sides for e in (*side.recording.errors, *side.errors)]
     print_problems(errors, ())
     return 2 if errors else 0
 
 
-@click.command()
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--output",
-    "-o",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE.json",
-    help="Where to write the timeline.",
-)
-def export(path: Path, output: Path) -> int:
+@command()
+def export(
+    path: Path = argument(),
+    output: Path = option(
+        "Where to write the timeline.", "--output", "-o", required=True, metavar="FILE.json"
+    ),
+) -> int:
     """Write the dispatches of a run as a timeline for Perfetto (ui.perfetto.dev).
 
     Passes, and recordings that do not overlap in time, begin at 0 each.

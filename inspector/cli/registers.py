@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from ..pipeline.analysis_options import AnalysisOptions
 from .collected import check_any, collected
-from .options import format_option, output_option, write_form
+from .declared import command
+from .options import COLOR, OUTPUT, format_option, write_form
 from .progress import print_problems
-from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+from .target_options import ScriptCommand, TargetOptions, targets
 
 
-@click.command(cls=ScriptCommand)
-@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
-@format_option("text", "json")
-@output_option
-@target_options
-@point_option
-@click.option("--color/--no-color", default=None, help="Force colour on or off.")
-def registers(target: TargetOptions, form: str, output: Path | None, color: bool | None) -> int:
+@command(cls=ScriptCommand)
+def registers(
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+    target: TargetOptions = targets("TARGET...", nargs=-1, point=True),
+    color: bool | None = COLOR,
+) -> int:
     """Name the values that registers hold where most of them are live.
 
     For each kernel: the instruction that needs most VGPRs and AGPRs at once; how many each value of

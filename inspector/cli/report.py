@@ -5,46 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 from msgspec.structs import replace
 
 from ..base.errors import KinspectError
 from .collected import collected
-from .options import arguments_option, emulate_option, result_stream
+from .declared import command, option
+from .options import ARGUMENTS, EMULATE, result_stream
 from .progress import print_problems
-from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+from .target_options import ScriptCommand, TargetOptions, targets
 
 if TYPE_CHECKING:
     from ..pipeline.jobs import Request
 
 
-@click.command(cls=ScriptCommand)
-@click.argument("targets", metavar="RUN|TARGET...", nargs=-1, required=True)
-@click.option(
-    "--output",
-    "-o",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="Where to write the page.",
-)
-@click.option(
-    "--with",
-    "joined",
-    metavar="TARGET",
-    multiple=True,
-    help="For a profiler's run: also analyse this and show it.",
-)
-@emulate_option
-@arguments_option
-@target_options
-@point_option
-def command(
-    target: TargetOptions,
-    output: Path,
-    joined: tuple[str, ...],
-    emulate: bool,
-    arguments: str | None,
+@command(cls=ScriptCommand)
+def report_command(
+    output: Path = option(
+        "Where to write the page.", "--output", "-o", required=True, metavar="FILE.html"
+    ),
+    joined: tuple[str, ...] = option(
+        "For a profiler's run: also analyse this and show it.", "--with", metavar="TARGET"
+    ),
+    emulate: bool = EMULATE,
+    arguments: str | None = ARGUMENTS,
+    target: TargetOptions = targets("RUN|TARGET...", nargs=-1, point=True),
 ) -> int:
     """Write a report, or a profiler's run with the kernels that it launched, as one HTML page.
 

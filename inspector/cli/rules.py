@@ -17,15 +17,14 @@ from ..lint.former import what_became_of
 from ..lint.rule import Pack
 from ..lint.schema import bundled_packs, load_named, load_pack, load_packs
 from ..pipeline.analysis import catalogue
+from .declared import argument, command, option
 from .group import ShowingGroup
-from .options import format_option, output_option, result_stream, write_form
+from .options import OUTPUT, format_option, result_stream, write_form
 
-rules_option = click.option(
+RULES = option(
+    "A pack by name or file; may be given again.  [all that ship with kinspect]",
     "--rules",
-    "packs",
-    multiple=True,
     metavar="PACK|FILE",
-    help="A pack by name or file; may be given again.  [all that ship with kinspect]",
 )
 
 
@@ -34,22 +33,24 @@ def rules() -> None:
     """The rules that kernels are checked against."""
 
 
-@rules.command("list")
-@rules_option
-@format_option("text", "json", "md")
-@output_option
-def list_rules(packs: tuple[str, ...], form: str, output: Path | None) -> None:
+@command("list", group=rules)
+def list_rules(
+    packs: tuple[str, ...] = RULES,
+    form: str = format_option("text", "json", "md"),
+    output: Path | None = OUTPUT,
+) -> None:
     """Every rule: id, name, severity, what it looks at, and what it is about."""
     listed = _listed(load_packs(packs or bundled_packs(), catalogue()))
     write_form(form, text.list_document(listed), text.list_fields(listed), output)
 
 
-@rules.command("show")
-@click.argument("rule", metavar="ID|NAME")
-@rules_option
-@format_option("text", "json", "md")
-@output_option
-def show_rule(rule: str, packs: tuple[str, ...], form: str, output: Path | None) -> None:
+@command("show", group=rules)
+def show_rule(
+    rule: str = argument("ID|NAME"),
+    packs: tuple[str, ...] = RULES,
+    form: str = format_option("text", "json", "md"),
+    output: Path | None = OUTPUT,
+) -> None:
     """One rule in full: its conditions, what it reads, why it matters, what to change."""
     names = catalogue()
     became = what_became_of(rule)
@@ -61,11 +62,12 @@ def show_rule(rule: str, packs: tuple[str, ...], form: str, output: Path | None)
     write_form(form, text.document(listed, names), text.fields(listed, names), output)
 
 
-@rules.command("check")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@format_option("text", "json")
-@output_option
-def check_rules(files: tuple[str, ...], form: str, output: Path | None) -> int:
+@command("check", group=rules)
+def check_rules(
+    files: tuple[str, ...] = argument("FILE...", nargs=-1, required=True),
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+) -> int:
     """Check your own packs: every mistake, with file:line:column.
 
     Exit status: 0 no faults, 2 faults.
@@ -77,9 +79,10 @@ def check_rules(files: tuple[str, ...], form: str, output: Path | None) -> int:
     return 0 if all(checked.sound for checked in checked_packs) else 2
 
 
-@rules.command("schema")
-@output_option
-def print_schema(output: Path | None) -> None:
+@command("schema", group=rules)
+def print_schema(
+    output: Path | None = OUTPUT,
+) -> None:
     """The JSON Schema of a pack, for editors.
 
     With `# yaml-language-server: $schema=FILE` as its first line, a pack is completed and checked

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from msgspec import Struct
@@ -15,10 +15,11 @@ from ..base.limits import natural
 from ..explain.ids import ItemId, parsed
 from ..model import KernelReport, RegisterPressure, Report
 from ..pipeline.analysis_options import AnalysisOptions
+from .declared import Options, command, option
 from .one_kernel import CASE_HELP, only_kernel
-from .options import format_option, output_option, result_stream
+from .options import COLOR, OUTPUT, format_option, result_stream
 from .progress import print_problems
-from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+from .target_options import ScriptCommand, TargetOptions, targets
 
 if TYPE_CHECKING:
     from ..explain.code.marked_lines import MarkedLine
@@ -27,15 +28,23 @@ if TYPE_CHECKING:
     from ..explain.items import NamedItem
     from .show_item import ShownItem
 
-F = TypeVar("F", bound=Callable[..., Any])
 _CONTEXT = 2
 """Lines before and after one that a finding points at."""
 _FLAGS = {"amdgcn": "--isa", "ttgir": "--ttgir", "ttir": "--ttir", "llir": "--llir"}
 
 
-def _text_option(kind: str, help_text: str) -> Callable[[F], F]:
-    """A flag that chooses a text."""
-    return click.option(_FLAGS[kind], "kind", flag_value=kind, help=help_text)
+_KIND: Any = Options(
+    [
+        click.Option(["kind", _FLAGS[kind]], flag_value=kind, help=text)
+        for kind, text in (
+            ("amdgcn", "The assembly.  [this one]"),
+            ("ttgir", "Triton's GPU IR."),
+            ("ttir", "Triton's IR."),
+            ("llir", "LLVM's IR."),
+        )
+    ],
+    lambda values: values.pop("kind"),
+)
 
 
 def line_range(
@@ -55,33 +64,19 @@ def line_range(
     return start, end
 
 
-@click.command(cls=ScriptCommand)
-@click.argument("targets", metavar="TARGET|ID", callback=lambda ctx, parameter, name: (name,))
-@_text_option("amdgcn", "The assembly.  [this one]")
-@_text_option("ttgir", "Triton's GPU IR.")
-@_text_option("ttir", "Triton's IR.")
-@_text_option("llir", "LLVM's IR.")
-@click.option(
-    "--lines", callback=line_range, metavar="A:B", help="Only these lines.  [the kernel's]"
-)
-@click.option("--plain", is_flag=True, help="The text as it is, such as an assembler takes it.")
-@click.option("--details", is_flag=True, help="Of a loop's id: all metrics, and the code.")
-@click.option("--case", metavar="TEXT", help=CASE_HELP)
-@format_option("text", "agent", "json")
-@output_option
-@target_options
-@point_option
-@click.option("--color/--no-color", default=None, help="Force colour on or off.")
+@command(cls=ScriptCommand)
 def show(
-    target: TargetOptions,
-    kind: str | None,
-    lines: tuple[int, int | None] | None,
-    plain: bool,
-    details: bool,
-    case: str | None,
-    form: str,
-    output: Path | None,
-    color: bool | None,
+    kind: str | None = _KIND,
+    lines: tuple[int, int | None] | None = option(
+        "Only these lines.  [the kernel's]", callback=line_range, metavar="A:B"
+    ),
+    plain: bool = option("The text as it is, such as an assembler takes it."),
+    details: bool = option("Of a loop's id: all metrics, and the code."),
+    case: str | None = option(CASE_HELP, metavar="TEXT"),
+    form: str = format_option("text", "agent", "json"),
+    output: Path | None = OUTPUT,
+    target: TargetOptions = targets("TARGET|ID", point=True),
+    color: bool | None = COLOR,
 ) -> None:
     """Print a kernel's code with what is known of its lines, or what an id stands for.
 
@@ -184,12 +179,7 @@ def _refuse_selection(target: TargetOptions, case: str | None) -> None:
 
 
 class _Part(Struct, frozen=True):
-    """What of a loop is printed.
-
-    Args:
-        code: its code.
-        metrics: its metrics.
-    """
+    """What of a loop is printed."""
 
     code: bool
     metrics: bool

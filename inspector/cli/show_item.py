@@ -34,7 +34,6 @@ class ShownItem(Struct, frozen=True):
     """What an id names, worked out anew.
 
     Args:
-        named: the kernel or its part.
         rule: of the findings; None where no pack at hand has it, or something else is named.
         calls: names commands that find the kernel as the run did that printed the id.
     """
@@ -47,10 +46,6 @@ class ShownItem(Struct, frozen=True):
 @contextmanager
 def opened(text: str, item: ids.ItemId) -> Iterator[ShownItem]:
     """What an id names, worked out anew, in the folder of its run: its files are relative to that.
-
-    Args:
-        text: the id.
-        item: its parts.
 
     Raises:
         KinspectError: no recorded run printed it, or what it named is no longer there.

@@ -27,10 +27,17 @@ from ..compare.sweep.running import (
 from ..compare.sweep.table import by_time, only_front, sort_column, sorted_lines
 from ..pipeline.jobs import beside, timing
 from .cluster import executor_for
-from .options import arguments_option, format_option, output_option, result_stream
+from .declared import command, option
+from .options import (
+    ARGUMENTS,
+    COLOR,
+    OUTPUT,
+    format_option,
+    result_stream,
+)
 from .progress import print_error, problem
 from .signals import INTERRUPTED, end_as_interrupted
-from .target_options import ScriptCommand, TargetOptions, is_default, target_options
+from .target_options import ScriptCommand, TargetOptions, is_default, targets
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -40,67 +47,41 @@ if TYPE_CHECKING:
 BAR_WIDTH = 24
 
 
-@click.command("sweep", cls=ScriptCommand)
-@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=V[,V...]",
-    help="An axis: an option of the backend (num_warps=4,8) or a parameter of the kernel"
-    " (BLOCK_M=64,128). Ranges: 1..4, 16..64+16, 32..256*2.",
-)
-@click.option(
-    "--autotune",
-    is_flag=True,
-    help="Go over the file's own autotune configurations, or its TUNING space.",
-)
-@format_option("text", "csv", "json")
-@output_option
-@click.option("--sort", metavar="COLUMN", help="Sort by a column; -COLUMN: falling.")
-@click.option(
-    "--keep",
-    type=click.IntRange(1),
-    metavar="N",
-    help="text: print only the triton.Config lines of the N fastest, within 15 % of the best.",
-)
-@click.option("--no-time", is_flag=True, help="Do not estimate how long the points' launches take.")
-@click.option(
-    "--columns",
-    metavar="NAME,...",
-    help="text: these figures, or all; without it those that differ between points.",
-)
-@click.option("--front", is_flag=True, help="Only the points on the Pareto front.")
-@click.option(
-    "--max-points",
-    type=click.IntRange(1),
-    default=MOST_POINTS,
-    show_default=True,
-    help="Refuse to compile more than this.",
-)
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Compile on this Dask cluster, e.g. tcp://host:8786 (kinspect[dask]).",
-)
-@target_options
-@arguments_option
-@click.option("--color/--no-color", default=None, help="Force colour on or off.")
-def command(
-    target: TargetOptions,
-    arguments: str | None,
-    settings: tuple[str, ...],
-    autotune: bool,
-    form: str,
-    output: Path | None,
-    sort: str | None,
-    keep: int | None,
-    no_time: bool,
-    columns: str | None,
-    front: bool,
-    max_points: int,
-    scheduler: str | None,
-    color: bool | None,
+@command("sweep", cls=ScriptCommand)
+def sweep_command(
+    settings: tuple[str, ...] = option(
+        "An axis: an option of the backend (num_warps=4,8) or a parameter of the kernel"
+        " (BLOCK_M=64,128). Ranges: 1..4, 16..64+16, 32..256*2.",
+        "--set",
+        metavar="NAME=V[,V...]",
+    ),
+    autotune: bool = option("Go over the file's own autotune configurations, or its TUNING space."),
+    form: str = format_option("text", "csv", "json"),
+    output: Path | None = OUTPUT,
+    sort: str | None = option("Sort by a column; -COLUMN: falling.", metavar="COLUMN"),
+    keep: int | None = option(
+        "text: print only the triton.Config lines of the N fastest, within 15 % of the best.",
+        type=click.IntRange(1),
+        metavar="N",
+    ),
+    no_time: bool = option("Do not estimate how long the points' launches take."),
+    columns: str | None = option(
+        "text: these figures, or all; without it those that differ between points.",
+        metavar="NAME,...",
+    ),
+    front: bool = option("Only the points on the Pareto front."),
+    max_points: int = option(
+        "Refuse to compile more than this.",
+        type=click.IntRange(1),
+        default=MOST_POINTS,
+        show_default=True,
+    ),
+    scheduler: str | None = option(
+        "Compile on this Dask cluster, e.g. tcp://host:8786 (kinspect[dask]).", metavar="ADDRESS"
+    ),
+    target: TargetOptions = targets("TARGET...", nargs=-1),
+    arguments: str | None = ARGUMENTS,
+    color: bool | None = COLOR,
 ) -> int:
     """Compile a kernel in many configurations and compare the code.
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ..base.errors import KinspectError
 from ..capture.options import (
@@ -25,56 +23,21 @@ from ..capture.options import (
 )
 from ..capture.sweep_axes import Axis, point_of
 from ..compile.hip.options import HipOptions
+from ..pipeline.context import Overrides
+from .declared import Options, option, taken
 from .group import names_a_target
 from .kept import usable_cache
-from .options import (
-    WORDS,
-    Amount,
-    compile_options,
-    launch_options,
-    source_root_option,
-    split_list,
-    with_options,
-)
+from .options import COMPILE, LAUNCH, SOURCE_ROOT, WORDS, Amount, split_list
 
 if TYPE_CHECKING:
     from ..formats.agent_calls import AgentCalls
     from ..pipeline.analysis_options import AnalysisOptions
     from ..pipeline.jobs import Request
 
-F = TypeVar("F", bound=Callable[..., Any])
 _POINT = "point"
 """Name of the value of --set, which not all commands on targets have."""
 ARGV = "kinspect.argv"
 """Key of click's context for the script's own arguments."""
-_CAPTURE_FIELDS = (
-    *("calls", "signature", "defines", "max_configs", "most_sets", "first", "cwd", "stubs"),
-    *("trust_trace", "strict", "explore", "emulate_budget"),
-)
-"""The fields of `CaptureOptions` that are options as they are."""
-_TARGET_FIELDS = (
-    *("targets", "kernel", "python", "jobs", "time_limit", "lds", "waves", "workgroup", "grid"),
-    "cu_mode",
-)
-"""The fields of `TargetOptions` that are options as they are."""
-_DECIDING = (
-    *("calls", "first", "max_configs", "most_sets", "cwd", "stubs", "signature", "defines"),
-    *("explore", "emulate_budget", "capture_limit", "memory_limit", "time_limit"),
-    *(
-        "trust_trace",
-        "hip_compiler",
-        "instances",
-        "source_root",
-        "python",
-        "lds",
-        "waves",
-        "workgroup",
-        "grid",
-        "cu_mode",
-        _POINT,
-    ),
-)
-"""The options by which kernels are found and compiled, and by how much time and memory."""
 _TRITONS = "tritons"
 """The option of `analyze` that other commands know as --python alone."""
 
@@ -152,11 +115,7 @@ class TargetOptions(Struct, frozen=True):
     python: str | None
     jobs: int | None
     time_limit: float
-    lds: int | None
-    waves: int | None
-    workgroup: tuple[int, int, int] | None
-    grid: tuple[int, int, int] | None
-    cu_mode: bool | None
+    overrides: Overrides
     capture: CaptureOptions
     hip: HipOptions = HipOptions()
     point: tuple[Axis, ...] = ()
@@ -187,35 +146,13 @@ class TargetOptions(Struct, frozen=True):
         emulate: bool = False,
         analysis: AnalysisOptions | None = None,
     ) -> Request:
-        """Returns the run that they describe.
-
-        Args:
-            passes: whether the MLIR dump is recorded.
-            emulate: whether a few workgroups of each launch are executed.
-            analysis: how much of each kernel is analysed; `emulate` sets its sample.
-        """
-        from ..pipeline.context import Overrides
+        """Returns the run that they describe; `emulate` sets the sample of its analysis."""
         from ..pipeline.jobs import executing, request_for
 
         return request_for(
-            self.targets,
-            archs=self.archs,
-            kernel=self.kernel,
-            python=self.python,
-            jobs=self.jobs,
+            **asdict(self),
             passes=passes,
-            time_limit=self.time_limit,
-            overrides=Overrides(
-                self.lds,
-                self.waves,
-                workgroup=self.workgroup,
-                grid=self.grid,
-                cu_mode=self.cu_mode,
-            ),
-            capture=self.capture,
             analysis=executing(analysis) if emulate else analysis,
-            point=self.point,
-            hip=self.hip,
         )
 
 
@@ -257,90 +194,36 @@ def _typed(context: click.Context) -> dict[str, list[str]]:
     typed: dict[str, list[str]] = {}
     with context:
         values = context.command.make_parser(context).parse_args(words)[0]
-    for option in context.command.params:
-        if not isinstance(option, click.Option) or option.name not in values:
+    for param in context.command.params:
+        if not isinstance(param, click.Option) or param.name not in values:
             continue
-        value = values[option.name]
-        spelling = max(option.opts, key=len)
-        if option.is_flag:
-            off = option.secondary_opts and not value
-            typed[option.name] = [max(option.secondary_opts, key=len) if off else spelling]
+        value = values[param.name]
+        spelling = max(param.opts, key=len)
+        if param.is_flag:
+            off = param.secondary_opts and not value
+            typed[param.name] = [max(param.secondary_opts, key=len) if off else spelling]
         else:
-            every = value if option.multiple else [value]
-            typed[option.name] = [word for text in every for word in (spelling, str(text))]
+            every = value if param.multiple else [value]
+            typed[param.name] = [word for text in every for word in (spelling, str(text))]
     return typed
 
 
-def point_option(function: F) -> F:
-    """Adds --set to a command with `target_options`, below which it stands, or alone as `point`."""
-    return click.option(
-        "--set",
-        _POINT,
-        multiple=True,
-        metavar="NAME=VALUE",
-        callback=lambda ctx, parameter, texts: point_of(texts),
-        help="Compile with this value of a kernel's parameter or of an option of the backend, as a"
-        " point of `kinspect sweep` has it.  May be repeated.",
-    )(function)
+def triton_option(text: str, *, required: bool = False) -> Any:
+    """The option `tritons`: the Tritons that compile, by interpreter or label."""
+    return option(text, "--triton", required=required, metavar="PATH|LABEL")
 
 
-def triton_option(text: str, *, required: bool = False) -> Callable[[F], F]:
-    """Adds `tritons`: the Tritons that compile, by interpreter or label."""
-    return click.option(
-        "--triton",
-        _TRITONS,
-        multiple=True,
-        required=required,
-        metavar="PATH|LABEL",
-        help=text,
-    )
-
-
-def hip_options(function: F) -> F:
-    """Adds `hip_compiler` and `instances`: how HIP sources are compiled."""
-    return with_options(
-        function,
-        click.option(
-            "--instantiate",
-            "instances",
-            multiple=True,
-            metavar="KERNEL<ARGS>",
-            help="Compile this template kernel of a HIP source too: 'gemm<128, 64>'.  May be"
-            " repeated.",
-        ),
-        click.option(
-            "--hip-compiler",
-            metavar="PATH",
-            help="Compiler of HIP sources; its flags stand behind --.  [amdclang++, hipcc or clang"
-            " from 17 on; KINSPECT_HIP_COMPILER]",
-        ),
-    )
-
-
-def target_options(function: F) -> F:
-    """Adds the options to a command, which takes them, and its targets, as one `target`."""
-    names_tritons = _TRITONS in inspect.signature(function).parameters
-
-    @functools.wraps(function)
-    def command(*args: Any, **values: Any) -> Any:
-        tritons = () if names_tritons else values.pop(_TRITONS)
-        if len(tritons) > 1:
-            raise KinspectError("two --triton: this command takes one", "name one of them")
-        target = _target(values).with_triton(tritons)
-        with usable_cache():
-            return function(*args, target=target, **values)
-
-    for option in reversed(CAPTURE):
-        command = option(command)
-    command = hip_options(command)
-    if not names_tritons:
-        command = triton_option("Triton that compiles: an interpreter, or a label such as 3.6.")(
-            command
-        )
-    command = _MODE(launch_options(compile_options(command)))
-    for option in (_KERNEL, _ARCH):
-        command = option(command)
-    return command  # type: ignore[return-value]
+def number_or_all(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
+    """Parses a number from 1 on, or `all`, which is None."""
+    if value == "all":
+        return None
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise click.BadParameter(f"{value!r} is neither a number from 1 on nor 'all'")
+    return number
 
 
 def target_of(context: click.Context) -> TargetOptions:
@@ -359,25 +242,27 @@ def _target(values: dict[str, Any]) -> TargetOptions:
     """Takes the options on targets out of the values that click gives a command."""
     if values["calls"] and (values["signature"] is not None or values["defines"]):
         raise KinspectError("--call and --signature exclude each other", "give one of them")
-    if values["waves"] is not None and values["workgroup"] is not None:
+    if values["waves_per_workgroup"] is not None and values["workgroup"] is not None:
         raise KinspectError("--waves and --workgroup exclude each other", "give one of them")
-    memory_limit = values.pop("memory_limit")
+    capturing = taken(CAPTURE, values)
     capture = CaptureOptions(
         argv=click.get_current_context().meta.get(ARGV, ()),
-        time_limit=values.pop("capture_limit"),
-        memory_limit=int(memory_limit * 2**30) if memory_limit is not None else None,
-        **{name: values.pop(name) for name in _CAPTURE_FIELDS},
+        time_limit=capturing.pop("capture_limit"),
+        **capturing,
     )
     point = values.pop(_POINT, ())
     if point and is_default("max_configs"):  # as a sweep without --autotune
         capture = replace(capture, max_configs=1)
     archs = (name for text in values.pop("archs") for name in split_list(text))
     return TargetOptions(
+        targets=values.pop("targets"),
         archs=tuple(dict.fromkeys(archs)),
+        kernel=values.pop("kernel"),
+        overrides=Overrides(**taken((*LAUNCH, _MODE), values)),
         capture=capture,
-        hip=HipOptions(compiler=values.pop("hip_compiler"), instances=values.pop("instances")),
+        hip=HipOptions(**taken(HIP, values)),
         point=point,
-        **{name: values.pop(name) for name in _TARGET_FIELDS},
+        **taken(COMPILE, values),
     )
 
 
@@ -387,127 +272,174 @@ def is_default(name: str) -> bool:
     return source in (ParameterSource.DEFAULT, None)
 
 
-def number_or_all(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
-    """Parses a number from 1 on, or `all`, which is None."""
-    if value == "all":
-        return None
-    try:
-        number = int(value)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise click.BadParameter(f"{value!r} is neither a number from 1 on nor 'all'")
-    return number
-
-
-_ARCH = click.option(
-    "--arch",
-    "archs",
+_ARCH = click.Option(
+    ["--arch", "archs"],
     multiple=True,
     metavar="A[,B...]",
     help="Targets to compile for: gfx942, mi300x, rx7900xtx.  [gfx942]",
 )
-_KERNEL = click.option(
-    "--kernel",
+_KERNEL = click.Option(
+    ["--kernel"],
     help="Only this kernel, case or KERNEL[CASE], as reports print them; may hold * and ?. Also as"
     " TARGET::KERNEL.",
 )
-_MODE = click.option("--cu-mode/--wgp-mode", default=None, help="RDNA: how workgroups are placed.")
+_MODE = click.Option(
+    ["--cu-mode/--wgp-mode"], default=None, help="RDNA: how workgroups are placed."
+)
+HIP = (
+    click.Option(
+        ["compiler", "--hip-compiler"],
+        metavar="PATH",
+        help="Compiler of HIP sources; its flags stand behind --.  [amdclang++, hipcc or clang"
+        " from 17 on; KINSPECT_HIP_COMPILER]",
+    ),
+    click.Option(
+        ["instances", "--instantiate"],
+        multiple=True,
+        metavar="KERNEL<ARGS>",
+        help="Compile this template kernel of a HIP source too: 'gemm<128, 64>'.  May be repeated.",
+    ),
+)
+"""Fields of `HipOptions`."""
+_TRITON = triton_option("Triton that compiles: an interpreter, or a label such as 3.6.").named(
+    _TRITONS, "tuple[str, ...]"
+)
+_SET = click.Option(
+    [_POINT, "--set"],
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=lambda ctx, parameter, texts: point_of(texts),
+    help="Compile with this value of a kernel's parameter or of an option of the backend, as a"
+    " point of `kinspect sweep` has it.  May be repeated.",
+)
+SET: Any = Options([_SET], lambda values: None)
+"""Where the help names it behind other options than those of `targets`, which takes its value."""
 CAPTURE = (
-    click.option(
-        "--call",
-        "calls",
+    click.Option(
+        ["--call", "calls"],
         multiple=True,
         metavar="EXPR",
         help="Call this in the file instead of running it; T(2, 1024, 64, dtype='bf16') makes a "
         "tensor.  Also as a comment in the file: # kinspect: call EXPR",
     ),
-    click.option(
-        "--first", type=click.IntRange(1), metavar="N", help="Stop the script after N launches."
+    click.Option(
+        ["--first"], type=click.IntRange(1), metavar="N", help="Stop the script after N launches."
     ),
-    click.option(
-        "--max-configs",
+    click.Option(
+        ["--max-configs"],
         default=str(MOST_CONFIGS),
         show_default=True,
         metavar="N|all",
         callback=number_or_all,
         help="Autotune configs of one launch to look at, spread over their values.",
     ),
-    click.option(
-        "--tests",
-        "most_sets",
+    click.Option(
+        ["--tests", "most_sets"],
         default=str(MOST_SETS),
         show_default=True,
         metavar="N|all",
         callback=number_or_all,
         help="Parameter sets to run of each test, and x values of each triton.testing benchmark.",
     ),
-    click.option(
-        "--cwd",
+    click.Option(
+        ["--cwd"],
         type=click.Path(exists=True, file_okay=False, path_type=Path),
         help="Run the script here.  [a scratch folder, removed afterwards]",
     ),
-    click.option(
-        "--stub",
-        "stubs",
+    click.Option(
+        ["--stub", "stubs"],
         multiple=True,
         metavar="MODULE",
         help="Import an inert stand-in for this module.",
     ),
-    click.option(
-        "--signature",
+    click.Option(
+        ["--signature"],
         metavar="TYPES",
         help="Load the file, call nothing: compile TARGET::KERNEL for these argument types, e.g. "
         "'*fp16:16, *fp16:16, i32'.",
     ),
-    click.option(
-        "-D",
-        "--define",
-        "defines",
+    click.Option(
+        ["-D", "--define", "defines"],
         multiple=True,
         metavar="NAME=VALUE",
         help="A constexpr or option for --signature.",
     ),
-    click.option(
-        "--capture-limit",
+    click.Option(
+        ["--capture-limit"],
         type=Amount(1),
         default=TIME_LIMIT,
         show_default=True,
         metavar="S",
         help="Seconds that the script may run.",
     ),
-    click.option(
-        "--memory-limit",
+    click.Option(
+        ["--memory-limit"],
         type=Amount(0.5, 1 << 20),
         metavar="GIB",
+        callback=lambda ctx, parameter, gib: None if gib is None else int(gib * 2**30),
         help="Memory that the script may map.  [that of the machine]",
     ),
-    click.option(
-        "--strict",
+    click.Option(
+        ["--strict"],
         is_flag=True,
         help="Exit with status 2 if a kernel depends on what is not known without a GPU.",
     ),
-    click.option(
-        "--explore",
+    click.Option(
+        ["--explore"],
         type=click.IntRange(0),
         default=0,
         metavar="N",
         help="Run the script up to N times more, with the other answer where it decides by what is"
         " not known without a GPU.",
     ),
-    click.option(
-        "--emulate-budget",
+    click.Option(
+        ["--emulate-budget"],
         type=Amount(0),
         default=EMULATE_SECONDS,
         show_default=True,
         metavar="S",
         help="Seconds to execute kernels for values that the script reads back; 0: never.",
     ),
-    source_root_option,
-    click.option(
-        "--trust-trace",
+    SOURCE_ROOT,
+    click.Option(
+        ["--trust-trace"],
         is_flag=True,
         help="Import what a .kitrace or a file of Inductor's names, where a kernel's source alone "
         "does not suffice. That runs code of whoever wrote the file.",
     ),
 )
+"""Fields of `CaptureOptions`, but for the limits, whose names and units are others."""
+_DECIDING = tuple(
+    o.name
+    for o in (*CAPTURE, *HIP, *COMPILE, *LAUNCH, _MODE, _SET)
+    if o.name not in ("jobs", "strict")
+)
+"""The options by which kernels are found and compiled, and by how much time and memory."""
+
+
+def targets(metavar: str, *, nargs: int = 1, point: bool = False, triton: bool = True) -> Any:
+    """The targets of a command and the options on them, as the default of its `target`.
+
+    Args:
+        nargs: -1 for any number of targets.
+        point: whether there is --set.
+        triton: whether there is --triton; else the command declares its own.
+    """
+    callback = None if nargs < 0 else lambda ctx, parameter, name: (name,)
+    required = not metavar.startswith("[")
+    names = click.Argument(
+        ["targets"], metavar=metavar, nargs=nargs, required=required, callback=callback
+    )
+    tritons = (_TRITON,) if triton else ()
+    before = (_ARCH, _KERNEL, _MODE, *LAUNCH, *COMPILE)
+    every = (names, *before, *tritons, *HIP, *CAPTURE, *((_SET,) if point else ()))
+
+    def take(values: dict[str, Any]) -> TargetOptions:
+        given = values.pop(_TRITONS) if triton else ()
+        if len(given) > 1:
+            raise KinspectError("two --triton: this command takes one", "name one of them")
+        target = _target(values).with_triton(given)
+        click.get_current_context().with_resource(usable_cache())
+        return target
+
+    return Options(every, take)

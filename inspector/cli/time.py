@@ -13,16 +13,19 @@ from ..metrics.kernel import Asked
 from ..pipeline.analysis_options import EVERY_LOOP, RESIDENT, AnalysisOptions
 from ..pipeline.jobs import timing
 from .collected import check_any, check_one_launch, collected
+from .declared import command, option
 from .options import (
+    ARGUMENTS,
+    CLOCK,
+    COLOR,
+    GPU,
+    OUTPUT,
     Amount,
-    arguments_option,
-    device_options,
     format_option,
-    output_option,
     write_form,
 )
 from .progress import print_problems
-from .target_options import ScriptCommand, TargetOptions, point_option, target_options
+from .target_options import ScriptCommand, TargetOptions, targets
 
 _MOST_TRIPS: Final = 1_000_000_000
 
@@ -40,40 +43,27 @@ def _trips(
     return trips
 
 
-@click.command(cls=ScriptCommand)
-@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
-@format_option("text", "json")
-@output_option
-@arguments_option
-@device_options
-@click.option(
-    "--time-us",
-    type=Amount(0, 1e12, min_open=True),
-    metavar="T",
-    help="Measured time of one launch, to hold against the model's.  One kernel only.",
-)
-@click.option(
-    "--trips",
-    multiple=True,
-    metavar="[LOOP=]N",
-    callback=_trips,
-    help="Of code without --args: iterations of a loop each time that it is entered, or of all.",
-)
-@click.option("--no-savings", is_flag=True, help="Do not work out what would save how much.")
-@target_options
-@point_option
-@click.option("--color/--no-color", default=None, help="Force colour on or off.")
-def command(
-    target: TargetOptions,
-    form: str,
-    output: Path | None,
-    arguments: str | None,
-    gpu: str | None,
-    clock: float | None,
-    time_us: float | None,
-    trips: dict[str, int],
-    no_savings: bool,
-    color: bool | None,
+@command(cls=ScriptCommand)
+def time_command(
+    form: str = format_option("text", "json"),
+    output: Path | None = OUTPUT,
+    arguments: str | None = ARGUMENTS,
+    gpu: str | None = GPU,
+    clock: float | None = CLOCK,
+    time_us: float | None = option(
+        "Measured time of one launch, to hold against the model's.  One kernel only.",
+        type=Amount(0, 1e12, min_open=True),
+        metavar="T",
+    ),
+    trips: dict[str, int] = option(
+        "Of code without --args: iterations of a loop each time that it is entered, or of all.",
+        multiple=True,
+        metavar="[LOOP=]N",
+        callback=_trips,
+    ),
+    no_savings: bool = option("Do not work out what would save how much."),
+    target: TargetOptions = targets("TARGET...", nargs=-1, point=True),
+    color: bool | None = COLOR,
 ) -> int:
     """Estimate how long kernels take on a GPU that is not here, and say where the time goes.
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from ..base.limits import TRY_SECONDS
 from ..base.status import counted
 from ..compare.trials.outcome import run_trial
@@ -19,11 +17,13 @@ from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.collecting import collect
 from ..pipeline.jobs import timing
 from .cluster import executor_for
+from .declared import command, option
 from .options import (
+    ARGUMENTS,
+    COLOR,
+    OUTPUT,
     Amount,
-    arguments_option,
     format_option,
-    output_option,
     result_stream,
     split_list,
 )
@@ -38,9 +38,8 @@ from .target_options import (
     ScriptCommand,
     TargetOptions,
     next_steps,
-    point_option,
     printed_words,
-    target_options,
+    targets,
 )
 
 if TYPE_CHECKING:
@@ -49,43 +48,28 @@ if TYPE_CHECKING:
     from ..compare.trials.running import Work
 
 
-@click.command("try", cls=ScriptCommand)
-@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
-@click.option(
-    "--for",
-    "rules",
-    multiple=True,
-    metavar="R[,R...]",
-    help="Only findings of these rules: ids, names, prefixes, tags; of any pack.",
-)
-@click.option(
-    "--budget",
-    type=Amount(0),
-    default=TRY_SECONDS,
-    show_default=True,
-    metavar="SECONDS",
-    help="Seconds that all trials may take; the results by then are reported.",
-)
-@format_option("text", "json", "agent")
-@output_option
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Compile on this Dask cluster, e.g. tcp://host:8786 (kinspect[dask]).",
-)
-@target_options
-@point_option
-@arguments_option
-@click.option("--color/--no-color", default=None, help="Force colour on or off.")
-def command(
-    target: TargetOptions,
-    arguments: str | None,
-    rules: tuple[str, ...],
-    budget: float,
-    form: str,
-    output: Path | None,
-    scheduler: str | None,
-    color: bool | None,
+@command("try", cls=ScriptCommand)
+def try_command(
+    rules: tuple[str, ...] = option(
+        "Only findings of these rules: ids, names, prefixes, tags; of any pack.",
+        "--for",
+        metavar="R[,R...]",
+    ),
+    budget: float = option(
+        "Seconds that all trials may take; the results by then are reported.",
+        type=Amount(0),
+        default=TRY_SECONDS,
+        show_default=True,
+        metavar="SECONDS",
+    ),
+    form: str = format_option("text", "json", "agent"),
+    output: Path | None = OUTPUT,
+    scheduler: str | None = option(
+        "Compile on this Dask cluster, e.g. tcp://host:8786 (kinspect[dask]).", metavar="ADDRESS"
+    ),
+    target: TargetOptions = targets("TARGET...", nargs=-1, point=True),
+    arguments: str | None = ARGUMENTS,
+    color: bool | None = COLOR,
 ) -> int:
     """Compile the changes that findings suggest, and report their effect.
 

@@ -25,10 +25,6 @@ class PassCost(Struct, frozen=True):
     """The time of a pass and the input of its runs.
 
     Args:
-        level: `mlir` or `llvm`.
-        name: the pass's class in MLIR, its name in LLVM.
-        seconds: wall time of all its runs.
-        share: of the time of all passes of its level.
         runs: how often it runs; None where the dump does not have it.
         operations: MLIR operations, or instructions of the machine code, in front of all its runs;
             None where the dump does not have it.
@@ -57,8 +53,6 @@ def pass_costs(
 
     Args:
         times: of all passes, of a compile that prints no code.
-        dump: of the MLIR passes of the same kernel.
-        machine_code: after each pass of LLVM's code generator.
     """
     inputs: dict[str, list[Counter[str]]] = {}
     for item in dump.passes:

@@ -41,13 +41,11 @@ class PassDifference(Struct, frozen=True):
     Args:
         name: the pass after which they differ, as on the command line; None where the difference
             comes from passes that only one side runs, or where the input is printed differently.
-        stage: the stage of that pass.
         left_only, right_only: passes that only one side runs there and that changed something.
         options: the pass's options on both sides where they differ, else None.
         before, after: the pairs of passes, by index, before which the states were last the same
             (None: never) and first differ. The index of a dump's end is its number of passes.
         lasts: whether the modules stay different to the end of the stage.
-        kind: the kind of the difference there.
     """
 
     name: str | None
@@ -66,12 +64,7 @@ class PassDifference(Struct, frozen=True):
         return self.kind == "order"
 
     def words(self, left: str, right: str) -> str:
-        """The cause of the difference and its kind, in words.
-
-        Args:
-            left: the name of one compile.
-            right: the name of the other.
-        """
+        """The cause of the difference and its kind, in words."""
         kind_suffix = "" if self.before is None else _KIND_SUFFIX.get(self.kind, "")
         return self.made_by(left, right) + kind_suffix
 
@@ -95,8 +88,6 @@ class PassStep(Struct, frozen=True):
     """The state of two modules after a pass that both run.
 
     Args:
-        name: the pass, as on the command line.
-        indices: its index in each dump.
         left, right: how many operations only that side has then; order and values' names do not
             count.
     """
@@ -111,8 +102,6 @@ class Dumps:
     """Two pass dumps of one kernel, over the passes of one stage.
 
     Args:
-        left: a dump of one compile.
-        right: a dump of the other.
         stage: the first stage whose artifacts differ. Differences that disappear before the end of
             an earlier stage do not count.
         printed_alike: whether the same version of Triton printed both. Versions print attributes
@@ -235,8 +224,6 @@ def kind_of(left: Content, right: Content, *, printed_alike: bool) -> Kind | Non
 
     Args:
         left: the statements of one text; the normal forms of both are different.
-        right: the statements of the other.
-        printed_alike: see `Dumps`.
     """
     if left.bare != right.bare:
         return "operations"
@@ -252,15 +239,7 @@ def unified_diff_of(
     kind: Kind,
     contents: tuple[Content, Content],
 ) -> str:
-    """Returns a unified diff without the hunks whose difference is less than `kind`.
-
-    Args:
-        left: the text of one module.
-        right: the text of the other.
-        labels: their names.
-        kind: the kind of their difference.
-        contents: their statements.
-    """
+    """Returns a unified diff without the hunks whose difference is less than `kind`."""
     diff = unified_diff(left, right, *labels)
     if kind == "order":
         return diff

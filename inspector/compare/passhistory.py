@@ -36,13 +36,10 @@ class StateFigures(Struct, frozen=True):
     """Figures of the module before a pass.
 
     Args:
-        convert_layouts: conversions of layouts.
         local_alloc_bytes: LDS that `local_alloc` operations ask for, padding excluded; None where
             the size of an element is not known.
         load_elements: fewest neighbouring elements that a lane holds of a loaded tile; None without
             a tile whose layout is known.
-        loops: loops.
-        carried: values that the loops carry, all together.
     """
 
     convert_layouts: int
@@ -56,11 +53,7 @@ class Event(Struct, frozen=True):
     """What a pass did to the thing.
 
     Args:
-        index: the pass's number in the dump.
-        name: its name on the command line, else its class.
-        stage: `ttir`, `ttgir` or `llir`.
         deed: `made` if nothing of it was there before, `removed` if nothing is left.
-        before, after: operations of it before and after the pass.
         gone, new: operations, with the types of their results, that the pass took and put; the
             most frequent of each.
         lines_before, lines_after: the lines of its operations in the module before and after the
@@ -90,14 +83,7 @@ class PassFigures(Struct, frozen=True):
 
 
 class _State(Struct, frozen=True):
-    """What is compared of a state of the module.
-
-    Args:
-        digest: of its text.
-        forms: the operations of the thing.
-        lines: of these operations.
-        figures: of the whole module.
-    """
+    """What is compared of a state of the module."""
 
     digest: bytes
     forms: Counter[str]
@@ -109,8 +95,6 @@ class History(Struct, frozen=True):
     """The history of a thing, and the passes that changed the module's figures.
 
     Args:
-        thing: as the user named it.
-        at_start: operations of it in the first state.
         events: what passes did to it, in order.
         figures: the passes that changed a figure, in order.
         unread: states that could not be parsed; they are left out.
@@ -127,7 +111,6 @@ def history_of(dump: PassDump, thing: str) -> History:
     """Follows a thing through a dump.
 
     Args:
-        dump: the passes of one compile.
         thing: a line of the source (`42`), a value by its name (`%acc`), an operation
             (`local_alloc`, `ttg.local_alloc`) or the operations of a line (`local_alloc@42`).
 

@@ -46,17 +46,10 @@ class KernelChange(Struct, frozen=True):
     """A kernel of both profiles.
 
     Args:
-        name: as the right profile has it.
-        left: the kernel before the change.
-        right: the kernel after it.
-        state: whether it became slower or faster.
-        why: the reason for the state, in words.
         median: of the times; where a side has none, the spans of traced dispatches.
         of_traces: whether it is these spans, in cycles.
         total: how much time a run of the program gained (+) or saved (-), ns; None if unknown.
         counts: dispatches in one run of the program on each side; passes of counters rerun it.
-        launch: what compiler or launch changed: registers, LDS, workgroup.
-        metrics: the measured metrics that changed.
     """
 
     name: str
@@ -99,8 +92,6 @@ def compare(left: Profile, right: Profile, threshold: float = THRESHOLD) -> Prof
     Specialisations that an autotuner tried and dropped are left out.
 
     Args:
-        left: the profile before the change.
-        right: the profile after it.
         threshold: smallest change of a median that counts, as a fraction.
     """
     left_kernels = [k for k in left.kernels if k.role == "main"]

@@ -29,10 +29,7 @@ class Side(Struct, frozen=True):
     """One of the two compiles.
 
     Args:
-        label: its name in the comparison.
         artifacts: kind -> artifact, as in `CompileResult` and `KernelReport`.
-        stage_ends: see `passes.read_passes`; empty where unknown.
-        report: its report, where it was analysed.
     """
 
     label: str
@@ -45,8 +42,6 @@ class StageDifference(Struct, frozen=True):
     """One stage: whether its texts are equal; None where a side lacks it.
 
     Args:
-        stage: its name.
-        same: whether they are equal in normal form.
         kind: the kind of difference of TTIR or TTGIR; None for other stages.
         spelled_anew: whether they differ only in how versions of Triton print attributes and
             pointer types.
@@ -81,7 +76,6 @@ class Comparison(Struct, frozen=True):
         cause: in words, what made the first difference: a pass, LLVM's optimiser, its backend.
         excerpt: a unified diff of where it begins, at most `MOST_EXCERPT_LINES` lines.
         figures: side by side; empty where a side was not analysed.
-        notes: what could not be compared.
     """
 
     left: str
@@ -126,7 +120,6 @@ def compare(left: Side, right: Side) -> Comparison:
     """Compares two compiles of a kernel.
 
     Args:
-        left: one of them.
         right: the other; differences read from left to right.
     """
     texts = [(stage, *_texts(left, right, stage.name)) for stage in STAGES]

@@ -44,17 +44,11 @@ class KernelComparison(Struct, frozen=True):
 
     Args:
         kernel: its name, with the case in brackets where it has one.
-        arch: gfx name of the target.
-        file: the target as the user named it.
-        source: where the kernel is defined.
         variant: the specialisation, as the first build's front end made it.
-        left: index of the first build among the run's builds.
-        right: index of the other build.
         same_ttir: whether both compiled the first build's TTIR. Otherwise the other build did not
             understand that, and each compiled the TTIR of its own front end.
         comparison: None where a build failed, see `errors`.
         errors: label of a build -> why it failed.
-        notes: further notes.
         reports: the reports of the left and the right build; None for one that failed.
     """
 
@@ -76,11 +70,9 @@ class BuildsReport(Struct, frozen=True):
     """The result of one run.
 
     Args:
-        target: what was compared, as the user named it.
         tool: name -> version of the software that made the report.
         builds: all builds; the others are compared with the first.
         kernels: one entry for each kernel and each build but the first.
-        errors: what could not be captured.
     """
 
     target: str
@@ -102,7 +94,6 @@ def compare_builds(
     Args:
         request: targets that can be compiled, and how; its `python` is not used.
         tritons: interpreters or labels, at least two; see `compile.tritons`.
-        progress: called after every compile.
 
     Raises:
         KinspectError: an unknown label, fewer than two, a Triton that cannot be used, or a target
@@ -135,8 +126,6 @@ def compile_all(
 
     Args:
         tasks: the jobs; where one raises an exception, the compiles of all others are ended.
-        threads: how many run at a time.
-        on_done: called after each compile.
 
     Returns:
         The outcomes in the order of the jobs.

@@ -66,8 +66,6 @@ def analyze_text(
     """Analyses every kernel of an assembly text or disassembly.
 
     Args:
-        text: the assembly.
-        context: what is known besides.
         includes: what it may include; None: what lies beside the context's file.
     """
     includes = includes or includes_beside(Path(context.path))
@@ -99,8 +97,6 @@ def analyze_program(program: Program, context: Context, text: str = "") -> list[
     """Analyses every kernel of a program.
 
     Args:
-        program: the code.
-        context: what is known besides.
         text: the assembly that it was parsed from, for the constants beside the code.
 
     Raises:
@@ -114,14 +110,7 @@ def analyze_program(program: Program, context: Context, text: str = "") -> list[
 def _analysed(
     program: Program, context: Context, text: str, share: float
 ) -> Iterator[tuple[KernelReport, LaunchPrice | None]]:
-    """Yields each kernel's report without findings, and what work takes of its launch's time.
-
-    Args:
-        program: the code.
-        context: what is known besides.
-        text: the assembly that it was parsed from.
-        share: of the file's time, after which no further kernel is analysed.
-    """
+    """Yields each kernel's report without findings, and what work takes of its launch's time."""
     arch = _arch(program, context)
     machine, notes = _machine(arch)
     functions = _chosen_functions(program, context)
@@ -186,8 +175,6 @@ def with_findings(
     """The reports with what the rules of the options say of them.
 
     Args:
-        reports: without findings.
-        options: of the analysis.
         source_text: gives a line of the source; None: each file is read when it is needed.
         prices: by id of a report, what work takes of its launch's time.
     """

@@ -33,7 +33,6 @@ class TimeOptions(Struct, frozen=True):
         trips: loop id, or `EVERY_LOOP` -> iterations each time that it is entered, of kernels of
             which no launch is known.
         explains: whether loops are timed, and the report says so, where no launch is known.
-        seconds: that executing the workgroups of one launch may take.
         prices: whether it is worked out what the cures of findings would save.
         warm: whether the time with the data in the Infinity Cache is worked out as well.
     """

@@ -23,10 +23,8 @@ class KernelText(Struct, frozen=True):
     """A kernel's code, and the text that it stands in.
 
     Args:
-        function: the kernel's code.
         functions: all functions of the program, which the kernel may call.
         text: the assembly, whose data sections hold constants; empty of a code object.
-        name: of its file, for messages.
     """
 
     function: Function
@@ -44,8 +42,6 @@ class CapturedLaunch(Struct, frozen=True):
     """A launch and its memory.
 
     Args:
-        launch: of the whole grid.
-        buffers: global memory.
         made_up: element types of the buffers whose contents are made up.
     """
 
@@ -61,15 +57,7 @@ def captured_launch(
     passed: Passed,
     metadata: Mapping[str, Any],
 ) -> CapturedLaunch:
-    """The launch that a script made.
-
-    Args:
-        function: the kernel's code.
-        emulator: of the kernel.
-        grid: of the launch.
-        passed: its arguments, and the memory that they point into.
-        metadata: Triton's metadata of the compile.
-    """
+    """The launch that a script made."""
     grid_x, grid_y, grid_z = (*grid, 1, 1, 1)[:3]
     buffers, made_up = buffers_of(passed.memories)
     scratch_bytes = int(metadata.get("global_scratch_size") or 0) * grid_x * grid_y * grid_z

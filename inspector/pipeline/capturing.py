@@ -41,11 +41,6 @@ def captured(
 ) -> Iterator[CapturedVariant | CaptureEnd]:
     """Yields the requested specialisations that a target would launch, as they come.
 
-    Args:
-        target: what to capture.
-        request: for which targets, and how.
-        compiler: lends the process that runs the user's code.
-
     Yields:
         A `CapturedVariant` for each specialisation, then one `CaptureEnd`. If the target cannot be
         captured at all, that holds the error.

@@ -39,8 +39,6 @@ def collect(
     """Runs a request and returns one report, kernels in the order of the targets.
 
     Args:
-        request: the run.
-        on_event: called with each event as it comes.
         partial: whether an interrupt returns a report of the finished kernels.
 
     Raises:
@@ -80,7 +78,6 @@ def analyze(request: Request, executor: Executor | None = None) -> Iterator[Even
     """Runs a request and yields its events as they come, in no fixed order across kernels.
 
     Args:
-        request: the run.
         executor: where compiles run; None starts `request.jobs` threads, each with a worker.
     """
     for event in transformed_reports(request, _itself, executor):
@@ -101,7 +98,6 @@ def transformed_reports(
         request: the run. Many targets that are read are read by `request.jobs` processes.
         transform: called with each report, maybe in another process: it must keep no state but
             caches, and return something that can be pickled.
-        executor: as for `analyze`.
         artifacts: the kinds that `transform` needs of an archive; None: all.
     """
     targets = resolve_all(request.targets, request.archs)

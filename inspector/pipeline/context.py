@@ -28,15 +28,10 @@ class Context(Struct, frozen=True):
     """Facts on an assembly or code object besides its own contents.
 
     Args:
-        path: the file, as the user named it.
         arch: the target to assume where the file does not name one, and to insist on where it does.
         patterns: only kernels whose name is all of these (shell wildcards allowed).
-        metadata: Triton's metadata of the compile.
-        ttgir: the TTGIR that the code was lowered from.
         ttir: the TTIR that was lowered to that TTGIR; None for the variant's own.
-        variant: the captured specialisation it was compiled from.
         code_object: the code object of the same compile, to check an assembly's figures with.
-        analysis: how much of each kernel is analysed.
     """
 
     path: str

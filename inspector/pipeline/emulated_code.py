@@ -71,15 +71,11 @@ class CodeLaunch(Struct, frozen=True):
     """A launch of one kernel of a file.
 
     Args:
-        path: assembly text or a code object.
         kernel: the kernel's name; None if the file has only one.
         arch: gfx name; None for the file's own.
-        grid: workgroups in x, y, z.
         block: work-items in x, y, z; None for what the kernel requires, or the most it allows.
         arguments: as typed: `f32[4096]`, `i32[64]=zeros`, `i32 4096`, separated by commas.
-        lds_bytes: dynamic LDS that the launch adds.
         sample: how many workgroups are executed; None for all.
-        seconds: time limit.
         names: symbol -> name of the kernels that are called otherwise than in the file.
         passed: arrays of NumPy, which the launch writes, and its scalars, in place of `arguments`.
         source: the file that `path` was compiled from, by which errors name it; None for `path`.
@@ -104,10 +100,8 @@ class BufferState(Struct, frozen=True):
 
     Args:
         name: `argument 0: f32[4096]`.
-        changed: how many elements differ from before.
         nan: how many elements are NaN; 0 for integers.
         smallest: the smallest of the other elements; None where there is none.
-        largest: the largest of them.
     """
 
     name: str
@@ -130,7 +124,6 @@ def launch_code(request: CodeLaunch, warn: Callable[[str], None] = lambda text: 
     """Executes a launch.
 
     Args:
-        request: what to launch.
         warn: takes that it will take over a minute, in words.
 
     Raises:
@@ -192,12 +185,6 @@ def code_launch(
     arguments: Sequence[tuple[str, int | float]],
 ) -> Launch:
     """Checks the workgroup's size, LDS and arguments, and returns the launch.
-
-    Args:
-        request: what the user asked for.
-        function: the kernel.
-        machine: the emulated GPU.
-        arguments: type and value of each explicit argument.
 
     Raises:
         KinspectError: the code or the GPU does not allow it.
@@ -320,7 +307,6 @@ def typed_arguments(
     """Parses the arguments as typed.
 
     Args:
-        text: of the command line.
         made_up: whether floats get values where the text states none; else they are 0, and take no
             memory.
 

@@ -73,8 +73,6 @@ def pack_arguments(
     Args:
         arguments: type as in Triton's signatures (`*fp16`, `i32`, `fp32`) and value; `nan`, `inf`
             and `-inf` as text.
-        scratch: address of the global scratch memory.
-        implicit: the hidden arguments.
 
     Raises:
         KinspectError: a type that is not known.
@@ -110,9 +108,6 @@ def implicit_arguments(
     offsets are fixed; queues and the printf buffer of OpenCL are absent (0).
 
     Args:
-        grid: workgroups in x, y, z.
-        threads: work-items of a workgroup in x, y, z.
-        lds_bytes: dynamic LDS of the launch.
         hostcalls: address of the hostcall buffer; 0 for none.
     """
     block = bytearray(256)

@@ -45,15 +45,10 @@ class EmulationRequest(Struct, frozen=True):
     """One run of a script.
 
     Args:
-        path: the script, or a file of tests.
-        argv: its arguments.
-        arch: the emulated GPU.
-        python: the interpreter that has PyTorch and Triton.
         sample: workgroups of each launch to execute; None for all.
         configs: how many configurations of each autotuner run, the script once with each; None for
             all.
         sets: x values of each of Triton's benchmarks that run; None for all.
-        seconds: limit on one launch.
         test: a test in the file, which pytest then runs whatever its name: `test_op`.
         is_pytest_session: whether `argv` is a whole command line of pytest; `path` is the folder
             where it was given then.
@@ -80,10 +75,7 @@ class UnjudgedCheck(Struct, frozen=True):
     """A check of a script whose values are not known here, so that it could mean nothing.
 
     Args:
-        what: what it checks, in words.
-        file: of the script's code.
         line: in the file, from 1.
-        count: how often it was made.
     """
 
     what: str
@@ -97,7 +89,6 @@ class ScriptFailure(Struct, frozen=True):
 
     Args:
         test: pytest's name of it; None of a script.
-        error: the exception and its message, on one line.
         file: of the project's code, where it was raised; None where that is not known.
         line: in the file, from 1.
         traceback: its end; empty of `sys.exit`, and of all but the first failures.
@@ -118,16 +109,11 @@ class EmulationResult(Struct, frozen=True):
 
     Args:
         status: the script's exit status; of a signal 128 plus its number, as shells do.
-        kernels: a profile for each kernel that it launched.
-        launches: in all.
-        complete: whether the script came to its own end.
-        notes: what the reader should know.
         unjudged: checks that could mean nothing, for example of times, in order.
         failures: what ended the script, or its tests that failed; empty where it succeeded, and
             where a signal ended it.
         gave_times: whether it was given times, as of `do_bench`, that nothing has measured.
         configs: how often the script ran: once with each configuration of its autotuners.
-        seconds: that the run took on this machine.
     """
 
     status: int
@@ -168,8 +154,6 @@ def emulate(
     """Runs a script with this process's own standard streams.
 
     Args:
-        request: what to run.
-        environment: the script's.
         signals: makes a context that passes signals on to the process.
 
     Raises:
@@ -201,12 +185,6 @@ def _emulated(
     config: tuple[int, int],
 ) -> tuple[EmulationResult, int]:
     """Runs a script once, with one configuration of each autotuner.
-
-    Args:
-        request: what to run.
-        environment: the script's.
-        signals: makes a context that passes signals on to the process.
-        config: number of the configuration, from 0, and how many there are as far as is known.
 
     Returns:
         The result, and how many configurations the autotuner has that has most.

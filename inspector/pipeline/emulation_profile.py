@@ -14,12 +14,7 @@ class EmulationFinding(Struct, frozen=True):
     """A fault of the executed code, at the instruction that committed it first.
 
     Args:
-        kind: one of `emulator.machine.KINDS`.
-        detail: what the instruction did.
-        line: of the assembly.
-        instruction: its text.
         file: of the source; None where the assembly has no locations.
-        source_line: in that file.
     """
 
     kind: str
@@ -35,8 +30,6 @@ class LineCount(Struct, frozen=True):
 
     Args:
         file: of the source; None for instructions without a location.
-        line: in that file.
-        instructions: executions of all classes.
         classes: instruction class -> executions, the most first.
     """
 
@@ -50,17 +43,10 @@ class AccessProfile(Struct, frozen=True):
     """One instruction's accesses of memory, over all waves that executed it.
 
     Args:
-        space: `global` or `lds`.
-        op: `load`, `store` or `atomic`.
-        line: of the assembly.
-        instruction: its text.
         file: of the source; None where the assembly has no locations.
-        source_line: in that file.
-        bytes_per_lane: of each active lane.
         waves: executions by a wave; an instruction that accesses two places (ds_read2_b32) counts
             twice each time.
         active_lanes: mean share of the lanes that took part.
-        bytes: that active lanes read or wrote.
         cache_lines: touched cache lines, summed over executions; None for LDS.
         least_cache_lines: the same if the bytes lay as densely as they can; None for LDS.
         conflict_cycles: added by LDS bank conflicts, in all; None for global memory.
@@ -85,12 +71,7 @@ class BranchProfile(Struct, frozen=True):
     """A conditional branch.
 
     Args:
-        line: of the assembly.
-        instruction: its text.
         file: of the source; None where the assembly has no locations.
-        source_line: in that file.
-        waves: executions.
-        taken: executions that took it.
         divided: executions in which a branch on EXEC or VCC met a mask with some bits set and not
             all; None for a branch on the scalar condition code, which all lanes share.
     """
@@ -118,8 +99,6 @@ class Traffic(Struct, frozen=True):
     Args:
         unique_read: distinct bytes of global memory that vector instructions read.
         unique_written: distinct bytes that they wrote.
-        matrix_flops: floating-point operations of matrix instructions.
-        vector_flops: of vector instructions, all lanes taken as active.
     """
 
     unique_read: int
@@ -139,25 +118,15 @@ class EmulationProfile(Struct, frozen=True):
     """One kernel, over all launches of one specialisation.
 
     Args:
-        name: of the kernel.
-        arch: gfx name.
-        launches: number of launches.
-        workgroups: number of executed workgroups.
         grid_workgroups: workgroups of the grids, which are more where a sample was executed.
-        waves: number of executed waves.
         executed: executed instructions, each counted once per wave: `instructions` is the total,
             the other keys are classes.
-        lines: the same by source line, the most first.
-        findings: faults, one of a kind at each instruction.
-        accesses: accesses of global memory and LDS, by instruction.
         trips: loop -> iterations each time that a wave entered it, in the mean.
         prepare_seconds: time that reading and decoding the code took on this machine.
         execute_seconds: time that executing all launches took on this machine; it says nothing of a
             GPU.
-        branches: conditional branches that were executed.
         per_workgroup: how much the workgroups' work differs; None where none was executed.
         traffic: bytes and operations; None where accesses were not counted.
-        flops_per_byte: `Traffic.intensity`.
         counters: hardware counters, as a profiler writes them, of all executed workgroups.
         given_up: launches that hung or took too long; their workgroups count in
             `grid_workgroups` alone.

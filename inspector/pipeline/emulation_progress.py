@@ -14,14 +14,7 @@ _SETTLED_SECONDS = 2.0
 
 
 class LaunchProgress:
-    """Watches a launch (`emulator.lockstep.Watch`).
-
-    Args:
-        kernel: its name.
-        workgroups: that are executed, by all processes.
-        say: takes how far it is.
-        warn: takes, once, that it will take long.
-    """
+    """Watches a launch (`emulator.lockstep.Watch`)."""
 
     def __init__(
         self, kernel: str, workgroups: int, say: Callable[[str], None], warn: Callable[[str], None]

@@ -39,9 +39,7 @@ class LaunchTally:
     """Counts over the executed launches of one kernel.
 
     Args:
-        arch: gfx name of the GPU that is emulated.
         emulator: executes the kernel; it counts executions by block, over all launches.
-        prepare_seconds: time that making it took.
     """
 
     def __init__(self, arch: str, emulator: Emulator, prepare_seconds: float = 0.0) -> None:
@@ -60,13 +58,7 @@ class LaunchTally:
         self._per_workgroup: Counter[int] = Counter()  # instructions executed -> workgroups
 
     def add(self, outcome: LaunchOutcome, grid_workgroups: int, seconds: float) -> None:
-        """Counts a launch that was executed.
-
-        Args:
-            outcome: what the emulator counted in it.
-            grid_workgroups: workgroups of its grid, executed or not.
-            seconds: how long it took on this machine.
-        """
+        """Counts a launch that was executed."""
         self.launches += 1
         self._execute_seconds += seconds
         self._workgroups += outcome.workgroups

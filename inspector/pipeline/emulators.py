@@ -14,7 +14,6 @@ def emulator_command(profile: Path | None = None, processes: int | None = None) 
     """Returns the command of the process that executes launches, for a guest to start.
 
     Args:
-        profile: the file that it writes its profiles to.
         processes: how many processes may execute a launch; None for one per core.
     """
     command = python_child("kinspect.inspector.pipeline.emulating")

@@ -59,13 +59,7 @@ _MAY_BE_ADDRESSES: Final = frozenset({"int64", "uint64"})
 
 
 class Sample(Struct, frozen=True):
-    """The part of each launch that is executed.
-
-    Args:
-        workgroups: how many workgroups, spread evenly over the grid.
-        blocks: limit on executed basic blocks.
-        seconds: time limit.
-    """
+    """The part of each launch that is executed."""
 
     workgroups: int = WORKGROUPS
     blocks: int = BLOCKS
@@ -82,11 +76,8 @@ def executed(
     """Executes a kernel's captured launch and adds its figures, or a note on why there are none.
 
     Args:
-        code: of the kernel.
         report: the kernel's report; its variant holds the captured launch.
         machine: the target; None where it is unknown.
-        metadata: Triton's metadata of the compile.
-        sample: the part to execute.
     """
     variant = report.variant
     if variant is None:

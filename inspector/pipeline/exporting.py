@@ -28,12 +28,7 @@ _STAGES = ("ttir", "ttgir")
 
 
 class NothingCapturedError(KinspectError):
-    """Why there is no kernel, as the record of it says.
-
-    Args:
-        name: of the target.
-        record: has what the script printed as well.
-    """
+    """Why there is no kernel, as the record of it says."""
 
     def __init__(self, name: str, record: ErrorRecord) -> None:
         super().__init__(f"{name}: {record.message}", record.hint)

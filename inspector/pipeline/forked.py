@@ -67,10 +67,6 @@ def is_worthwhile(targets: Sequence[Indexed], jobs: int) -> bool:
 def read_targets(targets: Sequence[Indexed], work: Work) -> Iterator[Transformed | Failed]:
     """Reads all targets and yields their outcomes in the order in which they are finished.
 
-    Args:
-        targets: at least one.
-        work: what to do, in at most `work.request.jobs` processes.
-
     Yields:
         As `read_target` does, the outcomes of one target together and in order. An interrupt
         (Ctrl-C) yields the outcomes finished so far and one `Failed` that counts the others.
@@ -105,8 +101,6 @@ class _Pool:
     """The workers, and the numbers of the targets that were not sent to any yet.
 
     Args:
-        targets: all of the run.
-        work: what to do with each.
         waiting: the numbers of those that the workers are to read.
     """
 
@@ -181,8 +175,6 @@ class _Worker(Struct):
     """A worker as its parent sees it.
 
     Args:
-        process: the fork.
-        pipe: the parent's end.
         pending: numbers of the targets that were sent to it and are not finished, in order.
     """
 

@@ -133,11 +133,6 @@ def analysed(code: HipCode, context: Context, options: HipOptions) -> list[Kerne
 
     Launches that the source states are those of its kernels, unless the command line states one.
 
-    Args:
-        code: of the source.
-        context: what is known besides.
-        options: how it was compiled.
-
     Raises:
         KinspectError: none of them is asked for, or a stated launch cannot be read.
     """
@@ -214,8 +209,6 @@ def launch_of_source(launch: CodeLaunch, options: HipOptions, *, is_stated: bool
     """The launch of a source's kernel as that of its assembly.
 
     Args:
-        launch: of the source.
-        options: how it is compiled.
         is_stated: whether its grid is; else it is the one that the source states of the kernel.
 
     Raises:

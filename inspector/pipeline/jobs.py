@@ -53,7 +53,6 @@ class Request(Struct, frozen=True):
         passes: whether the IR is recorded after each pass.
         time_limit: seconds that one compile may take.
         overrides: figures of launches that the user states.
-        capture: how scripts are run.
         analysis: how much of each kernel is analysed.
         point: values of kernels' parameters and of backend options in place of the target's own,
             one each, as a point of a sweep has them.
@@ -94,17 +93,13 @@ def request_for(
     """A run as commands and programs ask for it, what they leave out filled in.
 
     Args:
-        targets: as of `Request`, like all that is not said here.
         archs: gfx names, or products, by which they are timed as well.
-        kernel: as of `Request`.
         python: None for the interpreter that runs this.
         jobs: None for one process a processor.
         passes: off, unlike in a `Request`: few look at the IR after each pass.
-        time_limit: as of `Request`.
         overrides: None for no stated figures.
         capture: how scripts are run; arguments of launches are kept if `analysis` executes some.
         analysis: None for all that can be known without executing a kernel.
-        point: as of `Request`.
         hip: None for the compiler that is installed.
 
     Raises:
@@ -190,8 +185,6 @@ class Job(Struct, frozen=True):
     Attributes:
         order: (index of the target, index of the variant in it): where its reports belong.
         path: the target's file, as the user named it.
-        variant: the captured specialisation.
-        settings: of the compiler.
         overrides: figures of launches that the user states.
         analysis: how much of the kernel is analysed.
         allowed: where data may name files, in the process that made the job.
@@ -236,7 +229,6 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> CompileOut
     """Compiles and analyses one variant, in any thread or process.
 
     Args:
-        job: what to do.
         compiler: this process's workers; None: a cached one per process and settings.
     """
     from ..compile.pool import compile_variant

@@ -20,9 +20,6 @@ class Library(Struct, frozen=True):
     """A file of a folder that launched nothing.
 
     Args:
-        index: its place in the run.
-        target: the file.
-        end: what came of running it.
         launchers: files of the folder that use its kernels, scripts before tests.
     """
 
@@ -52,8 +49,6 @@ def next_launcher(
     """The file that launches most of some libraries, a script before a test; None without one.
 
     Args:
-        libraries: those that nothing has launched yet.
-        tried: files that were run.
         every: all libraries: of copies of a package each has its own launchers.
     """
     counts: dict[Path, int] = {}

@@ -29,11 +29,7 @@ _MARK = "kinspect:"
 
 
 class Comments:
-    """The suppressions of the files that a run's kernels came from.
-
-    Args:
-        plan: the rules of the run.
-    """
+    """The suppressions of the files that a run's kernels came from."""
 
     def __init__(self, plan: LintPlan) -> None:
         self._plan = plan
@@ -71,7 +67,6 @@ class Comments:
         """Yields the suppressions that suppressed nothing, by file and line.
 
         Args:
-            request: what the run was asked to look at.
             errors: what it could not look at: suppressions there may have a use.
         """
         if not self._marks:

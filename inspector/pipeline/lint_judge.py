@@ -33,9 +33,6 @@ class PlacedFinding(Struct, frozen=True):
     """A finding, with the places at which a comment may ignore it.
 
     Args:
-        finding: the finding.
-        places: (file, line) of each place.
-        of_kernel: whether it is about the kernel as a whole.
         setting: label of the setting that ignores the rule; None if none does.
     """
 
@@ -49,10 +46,7 @@ class Judged(Struct, frozen=True):
     """The part of a report that a lint run needs.
 
     Args:
-        kernel: the kernel, without findings yet.
-        findings: its findings, the most severe first.
         source_lines: file -> lines that its code came from.
-        overrides: indices of the overrides that match the kernel.
         unknown: unknown metrics that a budget needs, each with the label of the budget's setting.
     """
 

@@ -35,16 +35,7 @@ if TYPE_CHECKING:
 
 
 class LintOptions(Struct, frozen=True):
-    """The options of a lint run on the command line; None or empty if absent.
-
-    Args:
-        rules: packs: names or paths.
-        select: words that name rules.
-        ignore: words that name rules to leave out.
-        fail_on: the least severity that fails the run.
-        baseline: the file of known findings.
-        update: whether to write it.
-    """
+    """The options of a lint run on the command line; None or empty if absent."""
 
     rules: tuple[str, ...] = ()
     select: tuple[str, ...] = ()
@@ -58,8 +49,6 @@ class Override(Struct, frozen=True):
     """A `[[tool.kinspect.kernel]]` table with its names of rules resolved.
 
     Args:
-        settings: as written.
-        ignore: ids of the rules that are left out.
         severity: id -> severity.
         budgets: metric -> the pack with its rule.
         folder: the folder that patterns of files are relative to.
@@ -107,17 +96,11 @@ class LintPlan(Struct, frozen=True):
     """The rules, settings and baseline of a run.
 
     Args:
-        packs: names of the packs.
-        pack: the selected rules of all packs.
         rules: id -> rule: those of `pack`, and the budgets' under the id `BUDGET`.
-        narrowed: whether rules of the packs are left out.
-        words: resolves names of rules.
         overrides: the settings for single kernels, in the order of the file.
         fail_on: the least severity of a new finding that fails the run.
         baseline: the file of known findings; None if there is none.
         accepted: the known findings; None if there is no baseline.
-        update: whether the baseline is to be written.
-        notes: remarks on the selection for the user.
     """
 
     packs: tuple[str, ...]

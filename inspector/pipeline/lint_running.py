@@ -36,7 +36,6 @@ def analysis_for(
         plan: it judges each report: the analysis applies its rules where launches are timed, which
             says what cures save.
         whole: whether all metrics are needed: where they are kept, or cures are looked for.
-        arguments: what the launch of a file of code passes.
     """
     few = len(plan.rules) <= _FEW_RULES
     asked = plan.asked if few and not whole else None
@@ -56,8 +55,6 @@ def judged_events(
     """Yields the events of a run, each report replaced by what `judge` makes of it.
 
     Args:
-        request: the run.
-        judge: as `transform` of `transformed_reports`.
         archs: of the settings: what targets are compiled for if the request does not say. Saved
             code has its own arch.
     """

@@ -40,8 +40,6 @@ def lint(
 
     Args:
         events: as they come; the value of a `Transformed` is a `Judged` of the same plan.
-        request: what the run was asked to look at.
-        plan: the rules.
 
     Returns:
         The report, and the baseline to write; None if none is to be written.
@@ -118,14 +116,7 @@ def _with_baseline(
 
 
 class _Kernels:
-    """The kernels of a run and their findings.
-
-    Args:
-        plan: the rules.
-
-    Attributes:
-        comments: the comments that suppress findings.
-    """
+    """The kernels of a run and their findings."""
 
     def __init__(self, plan: LintPlan) -> None:
         self.comments = Comments(plan)

@@ -43,12 +43,7 @@ def at_point(variant: Variant, point: Sequence[Axis], file: str) -> Variant:
 
 
 class PointNames:
-    """Which names of a point are known, as more and more kernels are.
-
-    Args:
-        point: the point.
-        options: names of all options of the Triton that compiles.
-    """
+    """Which names of a point are known, as more and more kernels are."""
 
     def __init__(self, point: Sequence[Axis], options: Collection[str]) -> None:
         self._point = point
@@ -66,9 +61,6 @@ class PointNames:
 
     def check(self, files: Iterable[str]) -> None:
         """Refuses an unknown name once all kernels are known.
-
-        Args:
-            files: the targets, for the message.
 
         Raises:
             KinspectError: there is one, and kernels were seen; else their errors say why not.

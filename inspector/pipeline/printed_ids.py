@@ -33,11 +33,7 @@ class PrintedKernel(Struct, frozen=True):
     """A kernel of a report.
 
     Args:
-        key: as `ids.kernel_key` has it.
-        label: name and case, as --kernel takes it.
-        arch: gfx name.
         path: the file it was read from, as the run named it.
-        findings: their fingerprints.
     """
 
     key: str
@@ -48,14 +44,7 @@ class PrintedKernel(Struct, frozen=True):
 
 
 class PrintedRun(Struct, frozen=True):
-    """A run and what it printed.
-
-    Args:
-        command: `analyze`, `lint` or `try`.
-        words: of its command line, after the command.
-        folder: in which it ran.
-        kernels: all that it reported.
-    """
+    """A run and what it printed."""
 
     command: str
     words: tuple[str, ...]
@@ -71,9 +60,7 @@ def record(
     """Records the ids that a run printed.
 
     Args:
-        command: `analyze`, `lint` or `try`.
         words: of the command line that works them out again, after the command.
-        kernels: all that it reported.
 
     Returns:
         Notes: why they cannot be opened, where the record could not be written.

@@ -30,7 +30,6 @@ class LaunchedCode(Struct, frozen=True):
 
     Attributes:
         reports: one for each kernel, by id; the last one where several files hold it.
-        errors: what could not be analysed.
         target: the targets that were analysed, joined by blanks; None for code objects only.
     """
 
@@ -49,9 +48,6 @@ def analyse_launched(
     """Analyses the launched kernels.
 
     Args:
-        recording: what the profiler wrote.
-        request: how to analyse.
-        collect: analyses targets.
         targets: where the kernels are; empty for what the run itself holds.
         arch: the target to analyse for; None for that of the recorded device.
 

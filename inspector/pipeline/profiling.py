@@ -27,7 +27,6 @@ class Options(Struct, frozen=True):
         skip_warmup: first dispatches of each kernel and process that its figures leave out.
         targets: targets to analyse and join; empty for what the run itself kept.
         arch: the target to analyse for; None for that of the recorded device.
-        request: how to analyse.
     """
 
     kernel: str | None = None

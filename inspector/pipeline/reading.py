@@ -55,7 +55,6 @@ class Work(Struct, frozen=True):
     """The work on each target: the run, and what is made of its reports.
 
     Args:
-        request: the run.
         transform: called with each report; what it returns is the result.
         artifacts: the kinds that `transform` needs of an archive; None: all.
         stored: reports on assembly that are kept from run to run; None: each is analysed.
@@ -69,11 +68,6 @@ class Work(Struct, frozen=True):
 
 def read_target(index: int, target: Target, work: Work) -> Iterator[Transformed | Failed]:
     """Reads one target and transforms the reports of its kernels.
-
-    Args:
-        index: its place in the run.
-        target: a saved file.
-        work: what to do with it.
 
     Yields:
         The transformed report of each of its kernels, and what could not be read.

@@ -47,10 +47,7 @@ class _Judged(Struct, frozen=True):
     """The findings of the default rules.
 
     Args:
-        rules: the state of the files of rules.
         sources: the files of which lines may be quoted; None of one that was not there.
-        findings: of each report.
-        leads: of each report.
     """
 
     rules: tuple[tuple[str, _FileState], ...]
@@ -92,11 +89,7 @@ class _Stored(Struct, frozen=True):
 
 
 class StoredReports:
-    """Analyses assembly texts, or takes their reports from the folder.
-
-    Args:
-        cache: kinspect's cache folder.
-    """
+    """Analyses assembly texts, or takes their reports from the folder."""
 
     def __init__(self, cache: Path) -> None:
         self._folder = cache / FOLDER
@@ -117,11 +110,8 @@ class StoredReports:
         """What `analyse` makes of a context, or made of the same one before; without artifacts.
 
         Args:
-            text: the assembly that is analysed.
-            context: what is known besides.
             analyse: makes the reports, and judges them by the context's rules.
             is_timed: whether launches may be timed, by which findings are judged.
-            stated: what they follow from besides, plain values.
         """
         options = context.analysis
         if is_timed and options.rules is not None:

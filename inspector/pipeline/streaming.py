@@ -30,8 +30,6 @@ def compile_targets(
     """Captures, compiles and reports on targets.
 
     Args:
-        targets: each with its place in the run.
-        request: the run.
         executor: where compiles run; None starts `request.jobs` threads, each with a worker.
 
     Yields:
@@ -67,9 +65,6 @@ class Compiles:
     """The compiles of one run.
 
     Args:
-        request: the run.
-        compiler: captures, and compiles on the pool's threads.
-        pool: takes the compiles.
         shared: whether the pool's threads can use `compiler`; another process makes its own.
     """
 

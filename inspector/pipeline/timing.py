@@ -73,11 +73,9 @@ def with_time(
     """Times a kernel's launch, captured or stated, or says why there is no time.
 
     Args:
-        code: of the kernel.
         report: the kernel's report; its variant holds the captured launch.
         machine: the target; None where it is unknown.
         context: what is known besides; the launch of a file of code.
-        options: how.
 
     Returns:
         The report, and what work takes of the launch's time; None where that is not known.
@@ -209,17 +207,7 @@ def _launch_time(
     options: TimeOptions,
     made_up: Sequence[str] = (),
 ) -> _Found:
-    """The time of a launch of which a few workgroups are executed.
-
-    Args:
-        emulator: of the kernel.
-        machine: the target.
-        launch: the whole grid.
-        buffers: global memory.
-        report: of the kernel.
-        options: how.
-        made_up: types of the buffers of which nobody knows what they hold.
-    """
+    """The time of a launch of which a few workgroups are executed."""
     doing(f"timing {report.name}")
     device = _in_mode(_device(machine, options), machine, report)
     timing = traced(emulator, machine, device, launch, buffers, _resident(report), options.seconds)
@@ -293,12 +281,7 @@ _MATTERS: Final = 0.1
 
 
 class LaunchPrice:
-    """What work takes of a launch's time, percent: each kind at each place is simulated once.
-
-    Args:
-        timing: of the launch.
-        now: its time as it is.
-    """
+    """What work takes of a launch's time, percent: each kind at each place is simulated once."""
 
     def __init__(self, timing: Timing, now: LaunchTime) -> None:
         self._timing = lightened(timing)

@@ -54,25 +54,14 @@ def build_of(name: str, compiler: Compiler) -> Build:
 
 
 class Kernel(Struct, frozen=True):
-    """The kernel that is compiled.
-
-    Args:
-        request: which one, and how.
-        target: the request's target.
-        timed: whether the time of its compiles is the metric.
-    """
+    """The kernel that is compiled."""
 
     request: Request
     target: Target
     timed: bool
 
     def compiler(self, python: str, environment: tuple[tuple[str, str], ...] = ()) -> Compiler:
-        """Returns a compiler that also dumps the passes, or one that prints their times.
-
-        Args:
-            python: the interpreter that has the Triton.
-            environment: variables that are set for it.
-        """
+        """Returns a compiler that also dumps the passes, or one that prints their times."""
         settings: Any = settings_of(replace(self.request, python=python, passes=not self.timed))
         timing = TIMING if self.timed else ()
         return Compiler(replace(settings, environment=(*environment, *timing)))
@@ -81,7 +70,6 @@ class Kernel(Struct, frozen=True):
         """Returns the kernel as a build's own front end makes it.
 
         Args:
-            build: the build.
             like: the kernel as another build's front end makes it; None for the only one.
 
         Raises:

@@ -54,14 +54,7 @@ class Defaults(Struct, frozen=True):
 def defaults_of(
     left: CompileResult, right: CompileResult, shared_options: frozenset[str], variant: Variant
 ) -> Defaults:
-    """Returns the defaults that differ.
-
-    Args:
-        left: the left build's own compile of the kernel.
-        right: the right build's.
-        shared_options: the options that both have.
-        variant: what the user has set has no default.
-    """
+    """Returns the defaults that differ."""
     ours, theirs = left.metadata, right.metadata
     options = {
         name: (ours[name], theirs[name])

@@ -17,7 +17,6 @@ def with_attributes(text: str, ours: Mapping[str, str], theirs: Mapping[str, str
     """Returns LLVM IR whose kernel has another Triton's attributes in place of its own.
 
     Args:
-        text: LLVM IR of one kernel.
         ours: attributes that the Triton which made it has set: name -> value.
         theirs: those that the other one sets. Attributes that LLVM has inferred stay as they are.
 

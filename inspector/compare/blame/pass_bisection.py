@@ -24,10 +24,6 @@ class GuiltyPasses(Struct, frozen=True):
 
     Args:
         name: the first of them, which both run; None if there is none.
-        only_left: the left build's others.
-        only_right: the right build's others.
-        options: those of the first, where they differ.
-        compiles: how many it took.
     """
 
     name: str | None
@@ -46,7 +42,6 @@ def guilty_passes(
         dumps: the passes of the left build, and of the right one over the same TTIR.
         figures: the figure where the left build has run all passes on TTGIR, and where the right
             one has.
-        measure: see `Measure`.
 
     Returns:
         None if no point between compiles, or the dumps have no such passes.

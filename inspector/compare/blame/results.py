@@ -37,10 +37,6 @@ class Step(Struct, frozen=True):
     Consecutive steps differ in one layer, `layer`, or in several where a compile between failed.
 
     Args:
-        input: the stage whose text is the input, or `source`.
-        input_from: label of the build whose text that is.
-        compiled_by: label of the build that compiles it.
-        options_from: label of the build whose option defaults hold.
         layers: those in which it differs from the last step before it that compiled.
         metrics: its figures by name; a figure that is unknown is missing.
         seconds: stage -> wall seconds that it took, of the stages behind the input.
@@ -66,7 +62,6 @@ class Share(Struct, frozen=True):
     """What a layer, or several that no compile tells apart, changes in the metric.
 
     Args:
-        layers: the layers.
         delta: figure with the right Triton's layers, minus that with the left's; None if unknown.
     """
 
@@ -78,8 +73,6 @@ class SlowPass(Struct, frozen=True):
     """The pass whose time changes most between the compiles before and after a layer's exchange.
 
     Args:
-        level: `mlir` or `llvm`.
-        name: the pass's class in MLIR, its name in LLVM.
         before, after: wall seconds that it takes in one compile, the least of all compiles; 0 where
             it does not run.
     """
@@ -99,10 +92,8 @@ class Verdict(Struct, frozen=True):
             no compile tells them apart. Empty where the metric does not differ.
         pass_name: the first MLIR pass whose result differs in content; None outside of `ttgir` and
             `llvm_ir`, or where no dump tells. For a default: what it changes first.
-        only_left, only_right: passes there that one side alone runs.
         bisected: whether it was found by running the left build's passes up to it and the right
             one's from there, so that the metric itself tells; then the first that matters.
-        pass_options: the pass's options on both sides where they differ.
         options: option or environment variable -> defaults on both sides, where `option_default`
             is responsible: the one that makes half of the change or more by itself, if one does.
             Where `llvm_flag` is: `flags`, `features` or an attribute's name -> what Triton gives
@@ -128,14 +119,8 @@ class Blame(Struct, frozen=True):
     """Two builds, the chain of compiles between them, and the verdict.
 
     Args:
-        kernel: its name, with the case in brackets.
-        arch: gfx name of the target.
-        left, right: labels of the builds.
-        versions: their versions of Triton.
-        metric: the figure that is explained.
         steps: the chain, from the left build's own compile to the right's.
         shares: what each layer changes, in the order of the pipeline.
-        verdict: the layer that is responsible.
         comparison: the same TTIR compiled by both, stage by stage; None where one does not.
         no_time: why the time of the launch is not known; "" where it is.
     """

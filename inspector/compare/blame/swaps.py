@@ -42,7 +42,6 @@ def blame(request: Request, tritons: tuple[str, str], metric: str | None = None)
 
     Args:
         request: one kernel, as a .py or .ttir file, and how it is compiled.
-        tritons: interpreters or labels of the two, see `compile.tritons`.
         metric: the figure, or `results.COMPILE_SECONDS`; None for the first of `verdicts.FIGURES`
             that differs.
 
@@ -94,11 +93,7 @@ class _Middle(Struct, frozen=True):
     """The right build with the left one's defaults: its front end's result, and two compiles.
 
     Args:
-        build: the right build, its switches set as the left's.
-        theirs: what its front end makes.
         swapped: the left build's TTIR, with the left build's options stated.
-        from_ttir: compile of `swapped`.
-        from_source: compile of `theirs`.
     """
 
     build: Build
@@ -109,14 +104,7 @@ class _Middle(Struct, frozen=True):
 
 
 class _Chain(Struct):
-    """The compiles between two builds.
-
-    Args:
-        kernel: the kernel.
-        left, right: the builds.
-        right_python: interpreter of the right one.
-        stack: closes further compilers.
-    """
+    """The compiles between two builds."""
 
     kernel: Kernel
     left: Build

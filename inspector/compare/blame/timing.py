@@ -21,11 +21,6 @@ def fastest(
 ) -> tuple[CompileResult, tuple[PassTime, ...]]:
     """Compiles a variant, several times if that is short, and returns the run of least CPU time.
 
-    Args:
-        compiler: one with `compile.llvm_passes.TIMING`, which reads no pass dump.
-        variant: what to compile.
-        late_start: see `Compiler.compile`.
-
     Returns:
         That run, and the least time of each pass; without passes if it does not compile.
     """
@@ -60,8 +55,6 @@ def seconds_from_ttir(
 
     Args:
         own: stage -> seconds, behind the input.
-        stage: the stage whose text is the input, or `source`.
-        first: those of the compile that made the input.
     """
     made = STAGES.index(stage) + 1 if stage in STAGES else 0
     times = [first.get(name) for name in STAGES[:made]]

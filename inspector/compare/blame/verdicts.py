@@ -46,7 +46,6 @@ def shares_of(steps: Sequence[Step], metric: str) -> tuple[Share, ...]:
 
     Args:
         steps: the chain; steps that do not compile are skipped.
-        metric: the figure.
     """
     compiled = [step for step in steps if step.problem is None]
     shares = []
@@ -74,7 +73,6 @@ def guilty_of(shares: Sequence[Share], noise: float = 0.0) -> Share | None:
     """Returns the layers that are held responsible; None where the metric does not differ.
 
     Args:
-        shares: see `shares_of`.
         noise: what the metric may differ by; see `noise_of`.
     """
     deltas = [share.delta for share in shares if share.delta is not None]
@@ -97,8 +95,6 @@ def verdict_of(
     """Describes the layer that is responsible for the change of a metric.
 
     Args:
-        guilty: see `guilty_of`.
-        shares: see `shares_of`.
         comparison: two compiles between which that layer is exchanged, by their stages and passes.
         same_ttir: whether both front ends make the same TTIR; None if one makes none.
         changed: the defaults, flags or attributes that differ, where such a layer is responsible.

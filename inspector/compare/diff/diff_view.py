@@ -213,7 +213,6 @@ def isa_lines(difference: IsaDifference, limit: int | None) -> Iterator[str]:
     """Yields lines on a loop's code: per source line how many of what differ, and the instructions.
 
     Args:
-        difference: the difference.
         limit: the number of lines, None for all; where it has more, the instructions go first.
     """
     lines = list(_isa_lines(difference))

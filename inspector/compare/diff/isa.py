@@ -98,8 +98,6 @@ def compare_regions(
 
     Args:
         left: instructions of one side, in the order of the code.
-        right: of the other.
-        loop: name of the region.
     """
     left_lines, right_lines = by_line(left), by_line(right)
     texts = [

@@ -35,8 +35,6 @@ class Region(Struct, frozen=True):
 
     Args:
         loop: id of the left side's loop; None for the kernel.
-        left: metrics of the left side's code, by name.
-        right: metrics of the right side's code.
         per: what each side's figures are divided by; see `LoopPair.per`.
         basis: in words, the unit of work that the divided figures are for.
         bound: cycles that the slowest unit takes for that work; None where unknown.
@@ -59,8 +57,6 @@ def whole_kernel(left: KernelReport, right: KernelReport, *, same_tiles: bool = 
     """The region of a kernel without loops: all of it runs once.
 
     Args:
-        left: the report before the change.
-        right: the report of the same kernel after it.
         same_tiles: whether their constexprs are the same, so that one program does the same work.
     """
     left_metrics, right_metrics = _as_region(left), _as_region(right)
@@ -161,11 +157,7 @@ class _ScaledFigure(Struct, frozen=True):
     """A figure of a region on both sides, as measured and divided by the work of each side.
 
     Args:
-        name: its name among the judged figures.
-        raw: the left and the right value.
-        scaled: the two that are compared.
         basis: in words, the unit of work that `scaled` is for; "" for shares and widths.
-        executed: in words, what `raw` is per.
     """
 
     name: str

@@ -44,8 +44,6 @@ def pair_loops(
     its source lines.
 
     Args:
-        left: the kernel's report before the change.
-        right: its report after it.
         same_tiles: whether the constexprs are the same, so that a source iteration is the same
             work.
     """
@@ -104,7 +102,6 @@ def paired_by_lines(
 
     Args:
         left: source lines (file, line) of each loop of the left side.
-        right: those of the right side.
     """
     if len(left) * len(right) > _MOST_COMPARED:
         return list(_paired_by_equal_lines(left, right))
@@ -183,9 +180,6 @@ def loop_basis(
     """What makes the figures of two loops comparable.
 
     Args:
-        left: a loop.
-        right: its counterpart.
-        waves: waves of a workgroup on each side.
         same_tiles: whether the constexprs are the same: then a source iteration is the same work,
             whatever it loads now.
     """
@@ -219,8 +213,6 @@ def basis_of(
 
     Args:
         left: metrics of one iteration of one wave on the left.
-        right: those on the right.
-        waves: waves of a workgroup on each side.
         unit: what the figures are per, in words, where the source's work is unknown.
         ratio: how many times the left wave's work a wave of the right does; None: as the work is.
     """

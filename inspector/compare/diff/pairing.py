@@ -61,8 +61,6 @@ def pair_up(
     """Pairs the kernels of two reports; each is in one pair at most.
 
     Args:
-        left: kernels of one report.
-        right: kernels of the other.
         varied: what differs on purpose and so is no part of a kernel's identity: `arch`, and names
             of options.
     """

@@ -60,7 +60,6 @@ class DiffOptions(Struct, frozen=True):
 
     Args:
         tolerances: how much each figure may get worse: noise, or a stated budget.
-        varied: what differs on purpose: `arch`, or names of options.
         most_isa: kernels whose code is compared line by line, the worst first; None: all.
     """
 
@@ -84,12 +83,6 @@ def diff_reports(
     left: NamedReport, right: NamedReport, options: DiffOptions, text: TextReader
 ) -> DiffReport:
     """Compares two reports.
-
-    Args:
-        left: the report before the change.
-        right: the report after it.
-        options: how.
-        text: the assembly of a kernel.
 
     Raises:
         LimitError: that takes more than files of their size may.
@@ -163,10 +156,7 @@ def diff_kernels(
     """Compares two reports of a kernel, except for the lines of their code.
 
     Args:
-        left: the report before the change.
-        right: the report after it.
         tolerances: how much each figure may get worse: noise, or a stated budget.
-        labels: names of the sides, for the comparison of stages.
         comparison: the comparison of their stages, where it was made already.
     """
     context = JudgementContext(tolerances, left.arch == right.arch, _icache(left, right))

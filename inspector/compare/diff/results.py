@@ -37,14 +37,8 @@ class FigureChange(Struct, frozen=True):
     """One figure on both sides, and what to think of it.
 
     Args:
-        name: the metric, or `findings.<rule>`, `loop`, `code`.
         unit: unit of both values; that they are per source iteration is said in `figures`.
         loop: id of the left side's loop that it is about; None for the kernel.
-        left: value on the left.
-        right: value on the right.
-        judgement: whether it became better or worse.
-        matters: whether it alone decides the verdict of the kernel.
-        figures: the change in words.
         reason: its cause or consequence in words; empty where neither is known.
         basis: the part of `figures` that says what one figure is per; empty for shares and widths.
         brief: `figures` without `basis`, for where that is said once for all; empty where it is
@@ -77,7 +71,6 @@ class Basis(Struct, frozen=True):
             source needs in it, in millions of multiply-accumulates or thousands of loaded elements.
             Where that is unknown, the source iterations in it, or how much more work one side
             issues in each; (1, 1) to compare as is. None where it cannot be told how they relate.
-        words: what one divided figure is per.
         work: what needed work is counted in; None where it is unknown.
     """
 
@@ -90,9 +83,7 @@ class LoopBound(Struct, frozen=True):
     """The slowest unit of a loop, among those that are known of both sides.
 
     Args:
-        unit: its name.
         cycles: of the CU that it takes at least in an ISA iteration of all resident waves.
-        resident: workgroups that are resident on a CU.
     """
 
     unit: str
@@ -106,9 +97,7 @@ class LoopPair(Struct, frozen=True):
     Args:
         left: None where the right side alone has such a loop.
         right: None where the left side alone has.
-        shared: what makes their figures comparable.
         bounds: the slowest unit of each side; None where it is unknown.
-        waves: of a workgroup on each side.
     """
 
     left: LoopReport | None
@@ -160,7 +149,6 @@ class IsaDifference(Struct, frozen=True):
     Args:
         loop: id of the left side's loop; None for the whole kernel.
         lines: the source lines at which it differs, in the order of the source.
-        common: instructions that both sides have.
         only: instructions that only the left has, and that only the right has.
     """
 
@@ -185,16 +173,10 @@ class KernelDiff(Struct, frozen=True):
     """Two reports of a kernel that belong together.
 
     Args:
-        left: the kernel before the change.
-        right: the kernel after it.
         matched_by: which parts of their identity are equal, so that they count as one kernel.
-        changes: the figures that differ, what matters most first.
-        loops: their hot loops side by side.
-        verdict: the verdict of the kernel as a whole.
         comparison: stage by stage; None where neither side's artifacts are at hand.
         isa: the code of the loops that changed; empty where it is not at hand or was not asked for.
         code: `seen` if the code was compared, else why only figures were.
-        notes: further notes.
         time: of the launch before and after; None where that is not known of the same launch.
     """
 
@@ -239,14 +221,8 @@ class DiffReport(Struct, frozen=True):
 
     Args:
         tool: name -> version of what made it.
-        left: name of the left side.
-        right: name of the right side.
-        pairs: worst first.
-        only_left: kernels that only the left side has.
-        only_right: kernels that only the right side has.
         errors: what could not be captured, compiled or read, with the side's name.
         tolerances: metric -> as it was typed.
-        notes: about the run as a whole.
     """
 
     tool: Mapping[str, str]

@@ -70,11 +70,7 @@ def diff_options(
     """Compiles each kernel with two sets of options, from one TTIR, and compares.
 
     Args:
-        request: targets that can be compiled, and how.
         sets: the options of the left side and of the right.
-        options: how to compare.
-        text: the assembly of a kernel.
-        progress: called after every compile.
 
     Raises:
         KinspectError: a target that is compiled already, or an option that the front end reads.
@@ -146,11 +142,7 @@ def diff_builds(
     """Compiles each kernel with two Tritons and compares; see `tritons.compare_builds`.
 
     Args:
-        request: targets that can be compiled, and how.
         tritons: the left one and the right one, by label or path.
-        options: how to compare.
-        text: the assembly of a kernel.
-        progress: called after every compile.
 
     Raises:
         KinspectError: as `compare_builds`, or there are not two Tritons.
@@ -172,12 +164,7 @@ def diff_builds(
 
 
 class _ComparedKernels:
-    """The kernels of a run, compared: pairs, and those that only one side could compile.
-
-    Args:
-        labels: names of the left and the right side.
-        options: how to compare.
-    """
+    """The kernels of a run, compared: pairs, and those that only one side could compile."""
 
     def __init__(self, labels: tuple[str, str], options: DiffOptions) -> None:
         self._labels = labels

@@ -45,10 +45,6 @@ class JudgedFigure(Struct, frozen=True):
         where: whether it is a figure of the kernel or of each hot loop (of the whole kernel where
             it has no loop).
         better: which direction is better; None where neither is and only steps count.
-        matters: whether it decides the kernel's verdict.
-        tolerance: a change up to this is noise.
-        across_archs: whether it means the same on two targets.
-        words: its name in reports.
         improvement_decides: whether getting better decides the kernel's verdict as getting worse
             does; read of figures of a launch.
     """

@@ -57,7 +57,6 @@ class JudgementContext(Struct, frozen=True):
 
     Args:
         tolerances: how much each figure may get worse: noise, or a budget that the user stated.
-        same_arch: whether both reports are for one target.
         icache_bytes: size of that target's instruction cache; None where it is not known.
     """
 
@@ -118,7 +117,6 @@ def verdict_of(changes: Iterable[FigureChange], same_code: bool) -> Verdict:
     Where one side cannot be launched, or compiles to nothing, no other figure counts.
 
     Args:
-        changes: every figure that differs.
         same_code: whether the instructions are the same, as far as the code was read.
     """
     listed = list(changes)
@@ -170,9 +168,6 @@ def kernel_changes(
     """The figures of the kernel as a whole that differ.
 
     Args:
-        left: the report before the change.
-        right: the report after it.
-        context: tolerances and targets.
         hot: whether the left and the right side access scratch in a hot loop.
     """
     left_count, right_count = value(left, "instruction_count"), value(right, "instruction_count")

@@ -105,7 +105,6 @@ def work_for(
     """The function of the cluster's tasks: a picklable `task` that checks its machine first.
 
     Args:
-        triton_key: identity of this machine's Triton.
         python: the interpreter that the user named; None for each worker's own.
         task: what is done with a job: a function of a module.
     """

@@ -175,7 +175,6 @@ def figures_of(report: KernelReport, loop_id: str | None = None) -> Figures:
     """The figures of a kernel's report.
 
     Args:
-        report: of the kernel.
         loop_id: the loop that figures of a loop are about; None for the main one.
     """
     m = report.metrics

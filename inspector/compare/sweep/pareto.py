@@ -23,9 +23,6 @@ class Objective(Struct, frozen=True):
     """A figure, and whether more of it is better.
 
     Args:
-        column: field of `Figures`.
-        more: more of it is better.
-        text: in words.
         work: it counts per needed work of this kind; None: it does not.
     """
 

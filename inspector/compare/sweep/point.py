@@ -56,7 +56,6 @@ def run_point(job: Job, compiler: Compiler | None = None) -> PointOutcome:
     """Compiles a point and computes its figures, in any thread or process.
 
     Args:
-        job: the point's job.
         compiler: this process's workers; None: a cached one per process and settings.
     """
     if job.hip is not None:

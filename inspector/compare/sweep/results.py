@@ -18,9 +18,6 @@ class SweepPoint(Struct, frozen=True):
 
     Args:
         order: indices of the target, the specialisation and the option values.
-        file: the target's file.
-        variant: what is compiled.
-        values: the axes' values, or the autotune configuration.
     """
 
     order: tuple[int, int, int]
@@ -33,11 +30,9 @@ class PointResult(Struct, frozen=True):
     """The result of a point.
 
     Args:
-        point: the point.
         figures: its figures; None where it failed.
         error: why it failed; None where it did not.
         from_store: whether the result was in the store, so that nothing was compiled.
-        seconds: how long it took, the store's look-up included.
         host: the machine that has the artifacts; None for this one.
     """
 
@@ -54,9 +49,6 @@ class TableLine(Struct, frozen=True):
 
     Args:
         number: counted from 1 in the order of the product, whatever the table is sorted by.
-        values: the values of the table's `names`.
-        row: the result.
-        pareto: whether it is on the Pareto front.
         same_as: number of the first line with the same code; None where no earlier line has it.
         unknown: the objectives that are unknown of it: then neither it nor another point can be
             said to be better.
@@ -92,9 +84,6 @@ class PointCounts(Struct, frozen=True):
     """The numbers of points of a sweep, those left out of the tables included.
 
     Args:
-        done: finished points, failed ones included.
-        failed: points without figures.
-        from_store: points whose result was in the store.
         missing: points that were not finished; None where the total is unknown.
     """
 
@@ -108,15 +97,7 @@ class Sweep(Struct, frozen=True):
     """The result of a sweep, complete or interrupted.
 
     Args:
-        targets: as typed.
         tool: name -> version of the software that made it.
-        axes: as typed.
-        tables: one per specialisation and target.
-        counts: how many points there are.
-        errors: what could not be captured.
-        notes: notes on the run as a whole.
-        capture_seconds: time until everything was captured.
-        seconds: time of the whole sweep.
     """
 
     targets: tuple[str, ...]

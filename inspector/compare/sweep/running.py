@@ -54,10 +54,8 @@ class SweepRequest(Struct, frozen=True):
     """One sweep.
 
     Args:
-        run: targets, archs and how to compile.
         axes: names and values; none with `autotune` alone.
         autotune: whether all configurations of the file's own autotuners are swept.
-        most_points: a sweep of more points is refused.
     """
 
     run: Request
@@ -135,7 +133,6 @@ def sweep(
     An interrupt (Ctrl-C) yields the finished points and is raised again.
 
     Args:
-        request: the sweep.
         executor: where points are compiled; None starts `run.jobs` threads, each with a worker.
         work: the function of the executor's tasks, by default `run_point`; for processes
             it must be picklable.
@@ -161,14 +158,7 @@ def sweep(
 def collect_points(
     points: Sequence[SweepPoint], request: SweepRequest, settings: CompileSettings, started: float
 ) -> Sweep:
-    """Compiles points that were captured already, and returns their tables.
-
-    Args:
-        points: all of them, at least one.
-        request: names what they are points of.
-        settings: how they are compiled.
-        started: when their capture began, by `time.perf_counter`.
-    """
+    """Compiles points that were captured already, and returns their tables."""
     from concurrent.futures import ThreadPoolExecutor
 
     result = gathering(request)

@@ -64,7 +64,6 @@ def sort_column(name: str, names: Iterable[str] | None) -> str:
     """The column that `--sort NAME` or `--sort=-NAME` means.
 
     Args:
-        name: as typed.
         names: the columns of the points' values; None if they are not known yet: then any name is
             accepted.
 

@@ -35,12 +35,7 @@ _DIVISION = re.compile(
 
 
 def hidden_arguments(variant: Variant, keyword: str) -> tuple[str, ...]:
-    """The arguments of whose values Triton would note something without a keyword of @triton.jit.
-
-    Args:
-        variant: a captured kernel.
-        keyword: one of `SPECIALISING`.
-    """
+    """The arguments whose values Triton would note without a keyword of @triton.jit."""
     values = variant.values or {}
     reasons = (keyword, _BOTH) if keyword == SPECIALISING[0] else (keyword,)
     return tuple(
@@ -58,10 +53,6 @@ def annotated_ones(variant: Variant, *, specialised: bool) -> tuple[str, ...]:
 
     Those that an operation takes together with a narrower integer are left out: without the
     annotation it would compute in the narrower type, which this TTIR does not show.
-
-    Args:
-        variant: a captured kernel.
-        specialised: whether do_not_specialize is dropped as well.
     """
     reasons = (ANNOTATION, _BOTH) if specialised else (ANNOTATION,)
     values = variant.values or {}

@@ -106,15 +106,7 @@ def cures_of(rule: Rule) -> tuple[Cure, ...]:
 
 
 class Candidates:
-    """Makes the changes to try for the findings of one kernel.
-
-    Args:
-        kernel: the kernel, compiled from a variant.
-        space: what may be changed of its constexprs.
-        options: names of the options that this Triton has.
-        environment: that of the compiles.
-        catalogue: the metrics that cures may name.
-    """
+    """Makes the changes to try for the findings of one kernel."""
 
     def __init__(
         self,

@@ -56,13 +56,7 @@ def point_of(kernel: KernelReport, changes: Sequence[Change], request: Request) 
 
 
 def changed_variant(variant: Variant, changes: Sequence[Change], base: Variant) -> Variant:
-    """A variant with the options, environment and source of changes.
-
-    Args:
-        variant: the kernel with the constexprs of the changes.
-        changes: what is changed.
-        base: the unchanged kernel, whose other options stay.
-    """
+    """A variant with the options, environment and source of changes."""
     options = {change.name: change.value for change in changes if change.kind == "option"}
     environment = {c.name: str(c.value) for c in changes if c.kind == "environment"}
     for change in changes:
@@ -134,15 +128,6 @@ def capture_points(
     seconds: float,
 ) -> tuple[list[Variant], tuple[ErrorRecord, ...]]:
     """Captures the specialisations of a kernel with other constexprs.
-
-    Args:
-        pattern: selects the kernel.
-        arch: gfx name.
-        target: the kernel's file.
-        points: constexprs to launch it with, one after the other.
-        request: the run.
-        compiler: lends the process that runs the user's code.
-        seconds: that a run of the file may take.
 
     Returns:
         The variants, and the errors of the capture.

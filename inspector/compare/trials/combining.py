@@ -27,11 +27,8 @@ class Tried(Struct, frozen=True):
     """A change that was compiled, as far as it concerns one finding.
 
     Args:
-        change: what was changed.
         gone: whether the finding is gone; None where that is unknown.
         figures: None where it failed.
-        new: rules that find something new.
-        same_code: whether nothing changed.
     """
 
     change: tuple[Change, ...]

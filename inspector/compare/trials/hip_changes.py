@@ -50,13 +50,7 @@ def variant_of(kernel: KernelReport) -> Variant:
 def changes_of(
     kernel: KernelReport, source: str, flags: Sequence[str]
 ) -> Iterator[tuple[Change, ...]]:
-    """Yields what to try on a kernel: half and twice each macro, bounds, more waves on a SIMD.
-
-    Args:
-        kernel: its report.
-        source: the text of its file.
-        flags: it was compiled with.
-    """
+    """Yields what to try on a kernel: half and twice each macro, bounds, more waves on a SIMD."""
     workgroup = kernel.metrics.get("workgroup_size")
     threads = workgroup.value if workgroup and workgroup.origin != "estimated" else None
     if isinstance(threads, int) and threads < _DEFAULT:

@@ -29,12 +29,9 @@ class KernelTrialsProgress:
     """The trials of one kernel.
 
     Args:
-        kernel: its report.
-        pack: the rules by which changed kernels are judged.
         no_time: why no time is known where no report says that.
 
     Attributes:
-        kernel: its report.
         changes: what is tried, each set of changes once.
         findings: index of a finding -> numbers of the changes that are tried for it.
         waiting: numbers of the changes that were not submitted yet.

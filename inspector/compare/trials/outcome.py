@@ -48,8 +48,6 @@ class PlacedFinding(Struct, frozen=True):
     """A finding and the loop that it is about.
 
     Args:
-        rule: the rule's id.
-        severity: of the finding.
         lines: source lines of the innermost loop around it, as (file, line), sorted; none for the
             kernel as a whole or where they are not known.
     """
@@ -94,12 +92,8 @@ class TrialOutcome(Struct, frozen=True):
 
     Args:
         figures: None where it failed.
-        findings: of the same rules as the unchanged kernel's.
         unknown: what is not known of it, so that no rule can speak of it.
         no_time: why the time of its launch is not known; "" where it is.
-        error: why it failed.
-        from_store: nothing was compiled or analysed.
-        seconds: how long it took.
         host: the machine that has the artifacts; None for this one.
     """
 
@@ -126,7 +120,6 @@ def run_trial(job: Job, compiler: Compiler | None = None) -> TrialOutcome:
     """Compiles and analyses a changed kernel, in any thread or process.
 
     Args:
-        job: the changed variant, and how it is analysed.
         compiler: this process's workers; None: a cached one per process and settings.
 
     Raises:
@@ -240,10 +233,6 @@ def is_gone(
     """Whether a finding is gone, and none that says the same of its loop has come in its place.
 
     Args:
-        finding: a finding of the unchanged kernel.
-        rule: its rule.
-        before: all findings of that kernel.
-        after: the changed one.
         kin: rule -> the other rules of its cause.
 
     Returns:

@@ -39,8 +39,6 @@ def candidates_by_kernel(
 
     Args:
         kernels: of one run: configurations of an autotuned kernel name each other's tiles.
-        environment: that of the compiles.
-        options: names of the options that a kernel's Triton has.
     """
     compilable = list(filter(is_compilable, kernels))
     by_path: dict[str, list[KernelReport]] = {path_of(kernel): [] for kernel in compilable}
@@ -100,8 +98,6 @@ def changes_for(
     """Yields the changes for each finding of a kernel, by the finding's index.
 
     Args:
-        kernel: the kernel.
-        candidates: what makes its changes.
         rules: id -> rule.
         chosen: ids of the rules whose findings are tried; None for all.
     """

@@ -19,8 +19,6 @@ class TrialRow(Struct, frozen=True):
         cures: rules of which it is a cure for each finding that it was tried for: the finding is
             gone and the launch is faster, as far as its time is known.
         figures: None where it failed.
-        from_store: nothing was compiled.
-        seconds: how long it took.
         host: the machine that has the artifacts; None for this one.
     """
 
@@ -38,10 +36,8 @@ class KernelTrials(Struct, frozen=True):
 
     Args:
         kernel: its report; each finding that something was tried for has its `trials`.
-        metrics: the kernel's own figures, as those of the changes.
         rows: the kernel as it is, then everything tried, the best first: by its time, where none is
             known by findings and spills.
-        without_candidates: rules of findings for which no change is known.
         missing: changes that were not compiled: the budget ended, or the user.
     """
 
@@ -79,15 +75,9 @@ class TrialRun(Struct, frozen=True):
     """What was tried on all kernels of a run, complete or not.
 
     Args:
-        targets: as typed.
         tool: name -> version of the software that made it.
-        kernels: those with findings to try something for.
         untried: kernels that were compiled elsewhere, so that nothing can be recompiled, by name.
-        errors: what could not be analysed or captured.
-        notes: on the run as a whole.
         budget: seconds that trials might take.
-        out_of_budget: whether they ended for it.
-        seconds: what they took.
     """
 
     targets: tuple[str, ...]

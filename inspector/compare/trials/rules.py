@@ -30,9 +30,6 @@ def bundled_rules() -> Mapping[str, Rule]:
 def judging_pack(words: Sequence[str]) -> tuple[Pack, frozenset[str] | None]:
     """The default rules with those that the user names, of any pack, preview rules too.
 
-    Args:
-        words: ids, names, prefixes of ids, or tags.
-
     Returns:
         The pack, and the ids of the rules that were named; None where none were: all are tried.
 

@@ -71,7 +71,6 @@ class TryRequest(Struct, frozen=True):
 
     Args:
         run: targets, archs and how to compile: the run that made the report.
-        pack: the rules by which changed kernels are judged.
         rules: ids of the rules whose findings are tried; None for all.
         budget: seconds that the trials may take, after the report.
         first: tries only the first findings of each kernel, so many of those that have changes
@@ -105,8 +104,6 @@ class Trials:
     """A run of trials.
 
     Args:
-        request: what to try.
-        report: the analysed kernels, of `request.run`.
         specialise: for kernels that no file holds; None: their files are captured again.
     """
 

@@ -49,7 +49,6 @@ class LoopStages(Struct, frozen=True):
 
     Args:
         stated: those of the loops that state any, in the order of the TTIR.
-        silent: how many loops leave them to the launch option.
     """
 
     stated: tuple[int, ...]
@@ -123,12 +122,7 @@ def places_of(ttir: str, operations: Collection[str]) -> tuple[SourceLoc, ...]:
 
 
 def with_source_changes(ttir: str, changes: Iterable[Change]) -> str:
-    """The TTIR as the front end would make it of the changed source, but for locations.
-
-    Args:
-        ttir: of the kernel.
-        changes: those of other kinds are passed over.
-    """
+    """The TTIR as the front end would make it of the changed source, but for locations."""
     for change in changes:
         if change.kind == "source" and change.name == RANGE_STAGES:
             ttir = _STAGES.sub(f"tt.num_stages = {change.value} : i32", ttir)

@@ -36,8 +36,6 @@ class Space(Struct, frozen=True):
 
     Args:
         tiles: block sizes -> the values that the file names for them; none: it names none.
-        switches: boolean constexprs that the file itself varies.
-        has_dots: whether the kernel has a product of matrices.
         steps: the tiles by which a loop advances: half of one divides what it divides.
     """
 
@@ -65,7 +63,6 @@ def space_of(kernel: KernelReport, own: Mapping[str, Sequence[Scalar]]) -> Space
     """What may be changed of a kernel.
 
     Args:
-        kernel: a compiled kernel.
         own: the file's own values: name -> values.
     """
     variant = kernel.variant
@@ -100,10 +97,6 @@ def _is_whole(name: str, value: int, variant: Variant) -> bool:
 
 def own_space(path: str, kernels: Iterable[KernelReport]) -> dict[str, dict[str, list[Scalar]]]:
     """Kernel -> name -> values that a file itself names for its constexprs.
-
-    Args:
-        path: the file.
-        kernels: those that it launches, autotuned ones in several configurations.
 
     Returns:
         What `TUNING` and the configurations of autotuners say; the former for every kernel.
