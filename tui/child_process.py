@@ -58,8 +58,6 @@ class MessagingChild:
 
     Args:
         module: whose `main` is the body of the process.
-        work: what it reads.
-        purpose: what it does, for messages: "compiles".
     """
 
     def __init__(self, module: str, work: object, purpose: str = "compiles") -> None:
@@ -226,10 +224,6 @@ class MessagePickler(pickle.Pickler):
 
     Thousands of kernels have the same names, units and notes: shared by all of them, they take
     half of the memory.
-
-    Args:
-        stream: where to.
-        sent: by the messages before it.
     """
 
     def __init__(self, stream: IO[bytes], sent: Sent) -> None:
@@ -237,7 +231,6 @@ class MessagePickler(pickle.Pickler):
         self._sent = sent
 
     def persistent_id(self, value: object) -> object:
-        """What stands for a value; None where it is pickled as any other."""
         if type(value) is str:
             strings = self._sent.strings
             if value in strings:
@@ -256,19 +249,13 @@ class MessagePickler(pickle.Pickler):
 
 
 class MessageUnpickler(pickle.Unpickler):
-    """Reads what `MessagePickler` wrote.
-
-    Args:
-        stream: where from.
-        received: in the messages before it.
-    """
+    """Reads what `MessagePickler` wrote."""
 
     def __init__(self, stream: IO[bytes], received: Received) -> None:
         super().__init__(stream)
         self._received = received
 
     def persistent_load(self, pid: Any) -> object:
-        """The value that something stands for."""
         if type(pid) is int:
             return self._received.strings[pid]
         if type(pid) is str:

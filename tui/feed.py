@@ -31,7 +31,6 @@ class Feed:
     """Runs a request in a child process and queues its events.
 
     Args:
-        request: the targets and options of the run.
         notify: called in a thread when there are events, and not again before they are fetched.
     """
 

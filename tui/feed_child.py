@@ -32,12 +32,7 @@ def main() -> None:
 
 
 def feed(request: Request, send: Callable[[str, Any], None]) -> None:
-    """Runs a request and sends its events.
-
-    Args:
-        request: the targets and options of the run.
-        send: sends an event.
-    """
+    """Runs a request and sends its events."""
     target = " ".join(request.targets)
     try:
         with closing(_events(request)) as events:

@@ -25,9 +25,7 @@ class Recompile:
     """Compiles a kernel with changed settings in a child process.
 
     Args:
-        report: the kernel.
         changed: name of a setting -> its new value; or the changed variant.
-        request: the run of the kernel, whose options are used to capture and compile.
     """
 
     def __init__(

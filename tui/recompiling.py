@@ -45,7 +45,6 @@ class KernelSetting(Struct, frozen=True):
     """A setting of a kernel that can be changed.
 
     Attributes:
-        name: of the option or constexpr.
         value: the kernel's value; None where it is unknown.
         constexpr: whether the setting is a constexpr, else an option of the backend.
     """
@@ -103,10 +102,6 @@ def _specialised(report: KernelReport, variant: Variant) -> frozenset[str]:
 def changes(settings: Iterable[KernelSetting], typed: Mapping[str, str]) -> dict[str, Value]:
     """The settings whose typed value differs from the kernel's, with the new values.
 
-    Args:
-        settings: the kernel's settings.
-        typed: name of a setting -> the text typed for it; empty: unchanged.
-
     Raises:
         KinspectError: a text is not a single value, or not of the kind that the setting takes.
     """
@@ -142,13 +137,6 @@ def recompiled(
 ) -> KernelReport:
     """Compiles a kernel with changed settings and analyses it.
 
-    Args:
-        report: the kernel.
-        changed: name of a setting -> its new value.
-        request: the run of the kernel, whose options are used to capture and compile.
-        compiler: compiles as the run does.
-        on_progress: called with the step that starts, such as "compiling".
-
     Raises:
         KinspectError: a setting cannot have its value, or the compile failed.
     """
@@ -175,12 +163,6 @@ def compiled_variant(
     report: KernelReport, variant: Variant, request: Request, compiler: Compiler
 ) -> KernelReport:
     """Compiles a variant in place of a kernel and analyses it.
-
-    Args:
-        report: the kernel.
-        variant: what to compile.
-        request: the run of the kernel, whose options are used.
-        compiler: compiles as the run does.
 
     Raises:
         KinspectError: the compile failed.

@@ -30,10 +30,8 @@ class State:
         theme: the theme's name; "" for the first.
         columns: names of the shown columns of the kernels' table; empty: the default ones.
         sort: name of the column that the kernels are sorted by; "" for the run's order.
-        reverse: whether that order is reversed.
         measured_sort: name of the column that measured kernels are sorted by; "" for their time.
         measured_falling: whether the largest comes first.
-        export: the path of the last export.
         code_columns: names of the columns beside code, the first of which says which lines are hot;
             empty: the default ones.
     """

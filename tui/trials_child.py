@@ -22,13 +22,7 @@ Work = tuple[KernelReport, frozenset[str], Request]
 
 
 def trials_child(report: KernelReport, rules: frozenset[str], request: Request) -> MessagingChild:
-    """A process that tries the cures of a kernel's findings.
-
-    Args:
-        report: the kernel.
-        rules: ids of the rules whose findings are tried.
-        request: the run of the kernel, whose options are used to capture and compile.
-    """
+    """A process that tries the cures of a kernel's findings."""
     work: Work = report, rules, request
     return MessagingChild(__name__, work)
 

@@ -27,12 +27,7 @@ _TICK = 0.2
 
 
 def recompile(app: Application, entry: SessionKernel) -> None:
-    """Opens the form for a kernel; adds the compiled kernel to the session and compares the two.
-
-    Args:
-        app: the application.
-        entry: the kernel.
-    """
+    """Opens the form for a kernel; adds the compiled kernel to the session and compares the two."""
     from ..recompiling import settings_of_kernel
 
     try:
@@ -55,7 +50,6 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
     """The form; its result is the new report and the changed settings as text.
 
     Args:
-        entry: the kernel.
         request: the run of the kernel; None: the default options compile it.
     """
 
@@ -91,7 +85,6 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         self._submitted: Input | None = None  # the field with the focus when it was submitted
 
     def compose(self) -> ComposeResult:
-        """A line for each setting, the options first."""
         report = self._entry.report
         with VerticalScroll(can_focus=False) as box:
             title = f"Recompile {report.name} for {report.arch}"
@@ -113,12 +106,10 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
             yield Static("", id="message", markup=False)
 
     def on_mount(self) -> None:
-        """Focuses the first field."""
         self.query(Input).first().focus()
         self.set_interval(_TICK, self._tick)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Marks a changed value, and shows the kernel's value beside it."""
         event.stop()
         setting = next(
             candidate for candidate in self._settings if candidate.name == event.input.name
@@ -131,7 +122,6 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         was.update(f"was {old or 'not set'}" if changed else "")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Compiles, unless a compile is running."""
         event.stop()
         if self._stage:
             return
@@ -202,7 +192,6 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
             self._submitted.focus()
 
     def unfinished(self) -> str:
-        """The compile that is running, or the values that were typed."""
         if self._stage:
             return "a recompile is running"
         typed = any(field.has_class("changed") for field in self.query(Input))
@@ -214,7 +203,6 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         self.dismiss(None)
 
     def on_unmount(self) -> None:
-        """Stops the compile when the application ends."""
         self._abort()
 
     def _abort(self) -> None:

@@ -61,8 +61,6 @@ class TrialsScreen(Dialogue[None]):
     """The trials of one kernel.
 
     Args:
-        entry: the kernel.
-        rules: ids of the rules whose findings are tried.
         request: the run of the kernel; None: the default options compile it.
     """
 
@@ -103,13 +101,11 @@ class TrialsScreen(Dialogue[None]):
             yield Static("", id="state", markup=False)
 
     def on_mount(self) -> None:
-        """Starts trying."""
         self.query_one(Table).focus()
         self._show()
         self.run_worker(self._try, thread=True, group="trials")
 
     def on_resize(self) -> None:
-        """Lays the table out again, once it has its new width."""
         self.call_after_refresh(self._show)
 
     def _try(self) -> None:
@@ -243,7 +239,6 @@ class TrialsScreen(Dialogue[None]):
         app.compare(self._entry.report, result)
 
     def unfinished(self) -> str:
-        """The trials that are running, or the compile of one of them."""
         return "cures are being tried" if self._is_running or self._compile is not None else ""
 
     def action_cancel(self) -> None:
@@ -255,7 +250,6 @@ class TrialsScreen(Dialogue[None]):
             self.dismiss()
 
     def on_unmount(self) -> None:
-        """Stops everything when the dialogue or the application ends."""
         self._stop()
         if self._compile is not None:
             self._compile.stop()

@@ -24,7 +24,6 @@ class Text(Struct, frozen=True):
     """A text with colours, a gutter and folds.
 
     Attributes:
-        lines: the text; line 0 is the first.
         spans: line -> its coloured pieces, in order and disjoint.
         gutter: line -> the pieces left of it, always of `gutter_width` columns.
         folds: line -> the last of the lines that can be folded away under it.
@@ -85,9 +84,7 @@ class VisibleRows:
     """The visible lines of a text: all but those folded away.
 
     Args:
-        lines: the number of lines of the text.
         folds: line -> the last of the lines that can be folded away under it.
-        folded: the lines whose folds are closed.
     """
 
     def __init__(

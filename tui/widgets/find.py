@@ -33,9 +33,6 @@ class Search:
 
     Words that are nowhere in the text count as a regular expression if they are one: assembly is
     full of brackets and dots, which users mean as they stand.
-
-    Args:
-        lines: the text as it is drawn.
     """
 
     def __init__(self, lines: Sequence[str]) -> None:
@@ -88,12 +85,7 @@ def _round_from(line: int, lines: int) -> Iterator[int]:
 
 
 class Matches(Sequence[int]):
-    """The lines that hold some words, ascending; they are looked for at the first use.
-
-    Args:
-        lines: the text.
-        words: the words, or where they are nowhere, a regular expression.
-    """
+    """The lines that hold some words, ascending; they are looked for at the first use."""
 
     def __init__(self, lines: Sequence[str], words: str) -> None:
         self._lines = lines
@@ -140,13 +132,7 @@ def _columns(line: str, words: str) -> list[Hit]:
 
 
 def step(lines: Sequence[int], line: int, direction: int) -> int | None:
-    """The next or previous of some lines, wrapping around at the ends; None if there are none.
-
-    Args:
-        lines: ascending.
-        line: the cursor's line.
-        direction: 1 for the next line, -1 for the previous one.
-    """
+    """The next or previous of some lines, wrapping around at the ends; None if there are none."""
     if not lines:
         return None
     index = bisect_right(lines, line) if direction > 0 else bisect_left(lines, line) - 1
@@ -176,12 +162,7 @@ class Trail:
         return bool(self._stops) and self._stops[self._index] == line
 
     def next(self, line: int, targets: Sequence[tuple[int, str]]) -> int | None:
-        """The line to go to next; None if there is none.
-
-        Args:
-            line: the cursor's line.
-            targets: the lines linked to it, to which a new trail leads, and what each is to it.
-        """
+        """The line to go to next; None if there is none."""
         if self.is_at(line):
             self._index = (self._index + 1) % len(self._stops)
             return self._stops[self._index]

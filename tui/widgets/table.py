@@ -39,7 +39,6 @@ class Table(Jumping, can_focus=True):
     """A list of rows with a cursor, below the titles of the columns.
 
     Args:
-        id: Textual's id of the widget.
         least_first: the least width of the first column, in cells.
     """
 
@@ -135,16 +134,7 @@ class Table(Jumping, can_focus=True):
         cursor: int | None = None,
         empty: str = "",
     ) -> None:
-        """Replaces the rows.
-
-        Args:
-            heads: the columns; the first takes the width that the others leave.
-            count: the number of rows.
-            draw: returns a row by its number; called when the row becomes visible.
-            sorted_by: the column that they are sorted by, and whether descending.
-            cursor: the row to put the cursor on; None leaves it where it is.
-            empty: the message shown if there are no rows.
-        """
+        """Replaces the rows."""
         self._heads, self._count, self._draw = tuple(heads), count, draw
         self._sorted, self._empty = sorted_by, empty
         self._shift = max(0, min(self._shift, len(self._heads) - 2))
@@ -158,11 +148,9 @@ class Table(Jumping, can_focus=True):
         self._set_cursor(row, quiet=False)
 
     def jump_rows(self) -> Iterable[int]:
-        """As of `Jumping`."""
         return range(1, 1 + min(self.size.height - 1, self._count - self.scroll_offset.y))
 
     def jump_to(self, row: int) -> None:
-        """As of `Jumping`."""
         self.move_to(self.scroll_offset.y + row - 1)
 
     def _set_cursor(self, row: int, *, quiet: bool) -> None:
@@ -186,11 +174,9 @@ class Table(Jumping, can_focus=True):
         self.refresh()
 
     def action_move(self, rows: int) -> None:
-        """Moves the cursor by rows."""
         self.move_to(self._cursor + rows)
 
     def action_page(self, pages: int) -> None:
-        """Moves the cursor by screens."""
         self.move_to(self._cursor + pages * max(1, self.size.height - 2))
 
     def action_go(self, row: int) -> None:
@@ -198,14 +184,12 @@ class Table(Jumping, can_focus=True):
         self.move_to(row if row >= 0 else self._count - 1)
 
     def action_shift(self, columns: int) -> None:
-        """Scrolls all columns but the first sideways."""
         if columns < 0 or self._columns().hidden_right > 0:
             self._shift = max(0, self._shift + columns)
             self._column_layout = None
             self._redraw()
 
     def action_open(self) -> None:
-        """Chooses the row of the cursor."""
         if self._count:
             self.post_message(self.Opened(self, self._cursor))
 
@@ -227,7 +211,6 @@ class Table(Jumping, can_focus=True):
                 self.action_open()
 
     def on_resize(self, event: Resize) -> None:
-        """Keeps the cursor in view."""
         self._set_cursor(self._cursor, quiet=True)
         width = self.scrollable_content_region.width
         if width != self._drawn_width:
@@ -247,7 +230,6 @@ class Table(Jumping, can_focus=True):
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
-        """Draws one line of the view: the titles (0), or a row."""
         self._check_styles()
         width = self.size.width
         row = self.scroll_offset.y + y - 1
@@ -269,7 +251,6 @@ class Table(Jumping, can_focus=True):
         return self._labelled(y, cached)
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """Redraws the cursor's row, which looks different without the focus."""
         super().watch_has_focus(has_focus)
         self.refresh(Region(0, self._cursor - self.scroll_offset.y + 1, self.size.width, 1))
 

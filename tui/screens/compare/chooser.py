@@ -61,7 +61,6 @@ class Chooser(Vertical):
         self._sides: dict[str, KernelReport | None] = {"left": None, "right": None}
 
     def compose(self) -> ComposeResult:
-        """Stacks the prompt, the filter, the titles and the list."""
         yield Static(id="prompt", markup=False)
         yield FilterLine("words: kernel, case, target, file", "#choices", id="filter")
         yield Static(id="titles", markup=False)
@@ -158,7 +157,6 @@ class Chooser(Vertical):
             self.post_message(self.Chosen(left, right))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters the list while the user types."""
         event.stop()
         self._filter_text = event.value.strip()
         self.show(self._entries)

@@ -36,7 +36,6 @@ class KernelComparison(Struct, frozen=True):
     """Two kernels compared.
 
     Attributes:
-        pair: the changes.
         code: the code of both hot loops, aligned.
     """
 
@@ -65,11 +64,6 @@ def compared_in_child(
     left: KernelReport, right: KernelReport, is_cancelled: Callable[[], bool]
 ) -> KernelComparison | str:
     """Compares two kernels as `comparison_of` does, large ones in a child process.
-
-    Args:
-        left: the old kernel.
-        right: the new kernel.
-        is_cancelled: polled while the process runs, which is ended once it returns True.
 
     Returns:
         The comparison, or why there is none.

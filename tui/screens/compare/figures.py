@@ -85,14 +85,7 @@ def _configuration(report: KernelReport) -> dict[str, str]:
 
 
 def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content:
-    """The head of the page: the verdict with its reason, changed settings, stages and notes.
-
-    Args:
-        pair: the compared kernels.
-        code: the amount of differing code as text; "" where that is unknown.
-        short: whether what matters has to fit a few lines: settings first, without the lines that
-            name the two kernels.
-    """
+    """The head of the page: the verdict with its reason, changed settings, stages and notes."""
     summary = diff_view.in_short(pair) or "nothing differs that is looked at"
     changed = ", ".join(f"{n} {a} → {b}" for n, a, b in differing(pair.left, pair.right))
     settings = [(f"{changed}\n", "$accent")] if changed else []
@@ -123,12 +116,7 @@ def _sides(pair: KernelDiff) -> Iterator[Piece]:
 
 
 def changes(pair: KernelDiff, width: int) -> Content:
-    """The changes in groups, the worst first: figures before → after and the reason.
-
-    Args:
-        pair: the compared kernels.
-        width: of the pane, in cells.
-    """
+    """The changes in groups, the worst first: figures before → after and the reason."""
     parts: list[Piece] = [(f"{line}\n", "bold") for line in _bases(pair, width)]
     for judgement, heading, colour in _GROUPS:
         group = [change for change in pair.changes if change.judgement == judgement]

@@ -19,12 +19,7 @@ from .queries import HistoryMetric, RunTable
 
 
 def metric_chooser(metrics: Sequence[HistoryMetric], chosen: str) -> ListChooser:
-    """A list of metrics; its result is the chosen one's name.
-
-    Args:
-        metrics: what there is.
-        chosen: the name of the one that is drawn now.
-    """
+    """A list of metrics; its result is the chosen one's name."""
     names = max((len(metric.name) for metric in metrics), default=0)
     units = max((len(metric.unit) for metric in metrics), default=0)
     spans = ((0, names, "name"), (names + 2, names + 2 + units, "literal"))
@@ -35,12 +30,7 @@ def metric_chooser(metrics: Sequence[HistoryMetric], chosen: str) -> ListChooser
 
 
 class RunScreen(Dialogue[None]):
-    """A dialogue that shows a run in full.
-
-    Args:
-        title: names the run.
-        run_table: its kernels or cases.
-    """
+    """A dialogue that shows a run in full."""
 
     DEFAULT_CSS = """
     RunScreen > Vertical { max-width: 180; height: 80%; }
@@ -54,14 +44,12 @@ class RunScreen(Dialogue[None]):
         self._run_table = run_table
 
     def compose(self) -> ComposeResult:
-        """A table."""
         with Vertical() as box:
             entitle(box, self._title_text)
             yield Static(classes="titles", markup=False)
             yield RowList()
 
     def on_mount(self) -> None:
-        """Fills the table."""
         table = text_table(self._run_table.titles, self._run_table.rows)
         self.query_one(Static).update(table.heads)
         rows = self.query_one(RowList)
@@ -70,7 +58,6 @@ class RunScreen(Dialogue[None]):
         rows.focus()
 
     def on_row_list_opened(self) -> None:
-        """There is nothing to open: back."""
         self.dismiss(None)
 
 
@@ -78,8 +65,6 @@ class TextTable(Struct, frozen=True):
     """A table as lines of text.
 
     Attributes:
-        heads: the line of titles.
-        lines: a line for each row.
         columns: number of a column -> its first and last + 1 character; without those left out.
     """
 

@@ -105,12 +105,10 @@ class HistoryPage(Page):
                     yield RowList(id="runs")
 
     def on_mount(self) -> None:
-        """Reads the file in a thread."""
         self.query_one("#nothing", Static).update("reading the history …")
         self.action_read()
 
     def crumb(self) -> str:
-        """The kernel's name."""
         return self._kernel_history.kernel if self._kernel_history is not None else ""
 
     @property
@@ -265,12 +263,10 @@ class HistoryPage(Page):
         self.app.push_screen(RunScreen(title, run_table))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hides the keys that choose among kernels while there is no history."""
         needs_kernels = action in ("filter", "metric", "next_metric", "target")
         return not needs_kernels or bool(self._overview and self._overview.kernels)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters while the user types."""
         self._filter_words = event.value.strip()
         self._show_kernels()
 

@@ -21,14 +21,7 @@ VALUES_AT_ONCE = 2_000
 
 
 class Following:
-    """The lines that the assembly's cursor was led to.
-
-    Args:
-        page: the page that holds the panes.
-        panes: the panes.
-        texts: their texts.
-        marks: jump to a line.
-    """
+    """The lines that the assembly's cursor was led to."""
 
     def __init__(self, page: Page, panes: Panes, texts: LinkedTexts, marks: PaneMarks) -> None:
         self._page = page
@@ -100,10 +93,6 @@ def value_partners(function: Function, line: int) -> list[tuple[int, str]]:
     """The lines that read the value that a line makes, or else make what it reads, with that.
 
     Registers of a range are followed one by one: they may be overwritten one by one.
-
-    Args:
-        function: the code.
-        line: from 0.
     """
     from ....inspector.explain.code.uses import single_registers, uses
 

@@ -26,13 +26,7 @@ AT_ONCE = 10_000
 
 
 class PaneMarks:
-    """Jumps from line to line in the panes, and marks lines in them.
-
-    Args:
-        page: the page that holds the panes.
-        panes: the panes in which lines are marked.
-        texts: the linked texts, which follow the cursor after a jump.
-    """
+    """Jumps from line to line in the panes, and marks lines in them."""
 
     def __init__(self, page: Page, panes: Panes, texts: LinkedTexts) -> None:
         self._page = page
@@ -169,11 +163,6 @@ class PaneMarks:
 
     def search(self, pane: Pane, words: str, line: int) -> int:
         """Marks the matches of a search in a pane.
-
-        Args:
-            pane: the pane.
-            words: what to look for; "" removes all marks.
-            line: where to begin.
 
         Returns:
             The first match from that line on, round the end; the line itself without any.

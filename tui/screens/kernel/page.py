@@ -40,10 +40,8 @@ class KernelPage(Page):
     them, `marks` moves the cursor and marks lines in them, and `prompt` asks for words or a line.
 
     Args:
-        key: the kernel's key in the session.
         line: where to put the cursor, counted from 1; None for the main loop.
         text: the text that `line` is of: source, ttgir, llir or amdgcn.
-        path: a file that may not be analysed yet, in place of a key.
     """
 
     NAME = "kernel"
@@ -127,22 +125,18 @@ class KernelPage(Page):
         return cls("", path=path)
 
     def legend(self) -> Legend:
-        """The marks, and the columns that the kernel has."""
         report = self.texts.report
         present = (c for c in COLUMNS.values() if report is not None and c.present(report))
         return (*self.LEGEND, *((column.title, column.about) for column in present))
 
     def content(self) -> ComposeResult:
-        """The panes, the score card, a line for messages."""
         yield from self.panes.compose()
 
     @property
     def kernel_key(self) -> str | None:
-        """The key of the kernel that is shown."""
         return self.texts.key
 
     def crumb(self) -> str:
-        """Kernel, target and configuration."""
         return self.texts.crumb()
 
     @property
@@ -151,33 +145,26 @@ class KernelPage(Page):
         return self.texts.settled
 
     def on_mount(self) -> None:
-        """Shows the texts as far as they are known."""
         self.texts.open()
 
     def session_changed(self) -> None:
-        """Shows the kernel's report if it has come or changed."""
         self.texts.session_changed()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """Makes the pane with the focus the one that keys act on."""
         self.panes.take_focus(event.widget)
 
     def on_resize(self, event: Resize) -> None:
-        """Shows as many panes as there is room for."""
         if self.texts.opened:
             self.panes.lay_out()
             self.texts.show_again()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Shows the first match while the words are typed."""
         self.prompt.changed(event.input.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Takes what was typed at the prompt."""
         self.prompt.submit()
 
     def action_pane(self, by: int) -> None:
-        """Moves the focus to the next pane."""
         slots = self.panes.slots
         pane = slots[(slots.index(self.panes.current) + by) % len(slots)]
         self.panes.focus_on(pane, follow=False)
@@ -201,7 +188,6 @@ class KernelPage(Page):
         self.panes.lay_out()
 
     def action_columns(self) -> None:
-        """Opens the menu of the columns beside the texts."""
         from ..columns_menu import ColumnsMenu
 
         report = self.texts.report
@@ -224,7 +210,6 @@ class KernelPage(Page):
         self.app.push_screen(ColumnsMenu(titles, shown, DEFAULT), show_columns)
 
     def action_single_pane(self) -> None:
-        """Shows one pane alone, or the others again."""
         self.panes.shows_one = not self.panes.shows_one
         self.panes.lay_out()
         self.texts.show_again()  # with as many columns as there is room for now
@@ -243,7 +228,6 @@ class KernelPage(Page):
         self.marks.jump(pane, to, f"line with findings {place(lines, to)}")
 
     def action_loop(self, by: int) -> None:
-        """Jumps to the beginning of the next loop."""
         pane, reading = self.panes.current, self.texts.reading
         if pane.kind == "amdgcn":
             if reading is None:
@@ -324,7 +308,6 @@ class KernelPage(Page):
             self.panes.show_message("the line stems from no line of the source")
 
     def action_jump_back(self) -> None:
-        """Goes back to where the last jump began."""
         self.marks.jump_back()
 
     def action_uses(self) -> None:
@@ -339,18 +322,15 @@ class KernelPage(Page):
             self.action_finding(by)
 
     def action_search(self) -> None:
-        """Asks for words to look for in this text."""
         self.prompt.ask_words()
 
     def go_to_line(self, line: int) -> bool:
-        """Jumps to a line of this text, from which the way back is kept."""
         pane = self.panes.current
         if not pane.is_missing:
             self.marks.jump(pane, max(0, line - 1))
         return not pane.is_missing
 
     def close_top(self) -> bool:
-        """Closes the prompt, else clears the selection, else the marks."""
         return self.prompt.cancel() or self.marks.clear()
 
     def action_explain(self) -> None:
@@ -369,7 +349,6 @@ class KernelPage(Page):
         self.app.push_screen(ExplainScreen(title, "\n\n────\n\n".join(parts)))
 
     def action_copy(self) -> None:
-        """Copies the line, or the selected lines."""
         pane, loaded = self.panes.current, self.texts.loaded
         if pane.is_missing or loaded is None:
             return
@@ -379,7 +358,6 @@ class KernelPage(Page):
         self.panes.show_message(f"copied {len(lines)} line{'s' if len(lines) != 1 else ''}")
 
     def action_edit(self) -> None:
-        """Opens the source line in $EDITOR."""
         pane, loaded = self.panes.current, self.texts.loaded
         if loaded is None:
             return

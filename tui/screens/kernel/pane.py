@@ -71,7 +71,6 @@ class Pane(Vertical):
     """A view of one of the kernel's texts.
 
     Args:
-        kind: the pane's own kind of text; the pane may show another.
         moved: called with the pane after its cursor has moved.
     """
 
@@ -91,7 +90,6 @@ class Pane(Vertical):
         self.is_missing = False  # whether there is no such text
 
     def compose(self) -> ComposeResult:
-        """Stacks the title and the text."""
         yield self.title
         yield self.code
         yield self.missing

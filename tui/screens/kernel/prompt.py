@@ -9,13 +9,7 @@ from .panes import Panes
 
 
 class Prompt:
-    """What the prompt asks for, and what is done with what is typed.
-
-    Args:
-        page: the page of the prompt.
-        panes: hold the prompt's input line.
-        marks: mark the matches of a search.
-    """
+    """What the prompt asks for, and what is done with what is typed."""
 
     def __init__(self, page: Page, panes: Panes, marks: PaneMarks) -> None:
         self._page = page

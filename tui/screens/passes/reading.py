@@ -81,11 +81,6 @@ Result = PassDump | SpanResult | HistoryResult
 def results(path: Path, span: Span | None = None, thing: str = "") -> Iterator[Result]:
     """Reads a dump and the diffs of its passes, or only one diff.
 
-    Args:
-        path: the dump.
-        span: the states to compare; if they are equal, that state's module is read instead.
-        thing: what to follow through the passes, as `history_of` takes it; "" for nothing.
-
     Yields:
         The dump, twice: at first without its changes, and then the history of `thing`. Then the
         text of each pass that changed something. With `span` its text alone.

@@ -32,14 +32,7 @@ _HEAT = (20.0, 5.0)
 def of_kernel(
     row: KernelRow, profile: Profile, report: KernelReport | None, width: int
 ) -> Iterator[StyledLine]:
-    """All lines about a kernel of a recording.
-
-    Args:
-        row: its row in the table.
-        profile: the recording.
-        report: the analysed kernel, where the match is certain or likely.
-        width: of a line.
-    """
+    """All lines about a kernel of a recording."""
     kernel = row.kernel
     assert kernel is not None
     title: list[Piece] = [(kernel.name, "title"), (f" {row.suffix}" if row.suffix else "", "dim")]
@@ -137,13 +130,7 @@ def _matched(kernel: KernelProfile, profile: Profile, width: int) -> Iterator[St
 def stall_lines(
     stall_costs: list[Stall], width: int, limit: int = _MAX_STALLS
 ) -> Iterator[StyledLine]:
-    """A table of the lines that stall most, with static analysis of the same places.
-
-    Args:
-        stall_costs: the lines, the worst first.
-        width: of the table, in cells.
-        limit: the number of lines to show.
-    """
+    """A table of the lines that stall most, with static analysis of the same places."""
     rows = [
         (
             (f"{stall.line}", "name"),

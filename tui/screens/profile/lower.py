@@ -38,7 +38,6 @@ class LowerState(Struct, frozen=True):
     """The state of the page that the lower half shows.
 
     Attributes:
-        rows: the kernels in the table.
         row: the kernel under the cursor; None in an empty table.
         profile: the open recording; None without one.
         report: the analysed kernel of the row; None without one.
@@ -79,7 +78,6 @@ class Lower(Vertical):
         self._query_number = 0  # of the latest search for dispatches; results of others are dropped
 
     def compose(self) -> ComposeResult:
-        """Stacks the line of titles and the views."""
         yield Static(id="tabs", markup=False)
         with Horizontal(id="views"):
             with VerticalScroll(id="detail"):

@@ -46,15 +46,7 @@ def content(lines: Iterable[StyledLine]) -> Content:
 def wrapped(
     text: str, width: int, style: str = "", first_indent: str = "", indent: str = ""
 ) -> list[StyledLine]:
-    """Wraps a sentence.
-
-    Args:
-        text: the sentence.
-        width: of a line, in cells; at least 12 are used.
-        style: of the whole text.
-        first_indent: the indent of the first line.
-        indent: the indent of all other lines.
-    """
+    """Wraps a sentence."""
     lines = textwrap.wrap(
         text,
         max(12, width),
@@ -76,13 +68,6 @@ def gridded(
     """Lays out a table whose last column is wrapped to the width that the others leave.
 
     The other columns are as wide as their widest cell; columns without any text are left out.
-
-    Args:
-        heads: the columns' titles; "" for none.
-        rows: one cell for each title.
-        width: of the table, in cells.
-        right: indices of the columns that are aligned right.
-        indent: before every row.
     """
     if not rows:
         return []
@@ -104,8 +89,6 @@ class _TableLayout(Struct, frozen=True):
 
     Attributes:
         widths: of the columns' widest cells, in cells.
-        right: indices of the columns that are aligned right.
-        indent: before every row.
         width: of the table, in cells.
     """
 
