@@ -17,15 +17,15 @@ from ....inspector.model.recording import Profile
 from ....inspector.profile.placing.stalls import stalls
 from ...key_table import bind
 from ...pages import Page
+from ...widgets.document_text import content
 from ...widgets.filter_line import FilterLine
 from ...widgets.roofline import Roofline, RooflinePoint
 from ...widgets.table import Table
 from ...widgets.table_rows import ColumnHead, TableRow
-from . import recording
+from . import detail
 from .columns import NAME, ProfileColumn, columns, ordered, table_row
 from .lower import DETAIL, VIEWS, Lower, LowerState, unbroken
 from .rows import KernelRow, filtered, of_profile, of_reports, point
-from .styled_lines import content
 
 _DEFAULT_SORT = "measured.share_of_time"
 
@@ -145,11 +145,11 @@ class ProfilePage(Page):
 
     def _show_introduction(self) -> None:
         width = max(20, self.app.size.width - 6)
-        self.query_one("#why", Static).update(content(recording.how_to_record(min(width, 110))))
+        self.query_one("#why", Static).update(content(detail.HOW_TO_RECORD, min(width, 110)))
 
     def _show_header(self) -> None:
         if self._profile is not None:
-            unbroken(self.query_one("#recording", Static), recording.header(self._profile))
+            unbroken(self.query_one("#recording", Static), detail.header(self._profile))
 
     @property
     def _sort(self) -> tuple[str, bool] | None:
@@ -279,7 +279,7 @@ class ProfilePage(Page):
     def _why_not_opened(self, row: KernelRow) -> str:
         kernel, profile = row.kernel, self._profile
         if kernel is None or profile is None or not profile.reports:
-            return "nothing was analysed beside this recording: kinspect tui RUN TARGET"
+            return detail.UNJOINED
         if kernel.match.is_decided:
             return "the analysed kernel is not open yet"
         return profile_view.match_text(kernel, profile) or "no analysed kernel is this one"
