@@ -16,6 +16,7 @@ from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
 from ...widgets.bars import BETTER, WORSE
+from ...widgets.document_text import content
 from ...widgets.find_line import FindLine
 from .align import Aligned, instruction_tally
 from .chooser import Chooser
@@ -165,7 +166,7 @@ class ComparePage(Page):
             ("#scored", "#cards", scorecards),
         ):
             width = self.query_one(pane).scrollable_content_region.width
-            self.query_one(name, Static).update(text(pair, max(width, 20)))
+            self.query_one(name, Static).update(content(text(pair), width))
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self._lay_out_figures)
