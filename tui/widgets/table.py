@@ -17,6 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from ..key_table import bind
+from .bars import Piece
 from .jumping import Jumping
 from .table_rows import (
     GAP,
@@ -30,6 +31,8 @@ from .table_rows import (
 
 LEAST_FIRST = 26
 """Default least width of the first column, in cells."""
+
+_MOST_TEXT = 48  # cells of a column of texts
 
 Draw = Callable[[int], TableRow]
 """Number of a row, from 0 -> the row."""
@@ -142,6 +145,34 @@ class Table(Jumping, can_focus=True):
         self._take_rows(Size(0, count + 1))
         self._set_cursor(self._cursor if cursor is None else cursor, quiet=True)
         self._redraw()
+
+    def show_texts(
+        self,
+        titles: Sequence[str],
+        rows: Sequence[tuple[Sequence[Piece], Sequence[str]]],
+        *,
+        cursor: int | None = None,
+    ) -> None:
+        """Replaces the rows by texts, figures to the right, without columns that are empty.
+
+        Args:
+            titles: of the columns.
+            rows: the first cell of each, and the texts of the others.
+            cursor: the row to put the cursor on; None leaves it where it is.
+        """
+        columns = [tuple(texts[n] for _, texts in rows) for n in range(len(titles) - 1)]
+        shown = [n for n, cells in enumerate(columns) if any(cells) or not rows]
+        heads = [ColumnHead(titles[0], titles[0], 0)]
+        for n in shown:
+            title, cells = titles[n + 1], columns[n]
+            width = min(_MOST_TEXT, max(map(len, (title, *cells))))
+            heads.append(ColumnHead(title, title, width + 1, right=all(map(_is_figure, cells))))
+
+        def draw(row: int) -> TableRow:
+            first, texts = rows[row]
+            return TableRow(tuple(first), tuple(((texts[n], ""),) for n in shown))
+
+        self.show(heads, len(rows), draw, cursor=cursor)
 
     def move_to(self, row: int) -> None:
         """Puts the cursor on a row and brings it into view."""
@@ -258,3 +289,7 @@ class Table(Jumping, can_focus=True):
         """The region of the screen that a row covers."""
         y = self.region.y + 1 + row - self.scroll_offset.y
         return Region(self.region.x, y, self.region.width, 1)
+
+
+def _is_figure(cell: str) -> bool:
+    return cell == "-" or cell.lstrip("-+").replace(",", "").replace(".", "").isdigit()
