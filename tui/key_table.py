@@ -89,13 +89,7 @@ def bind(
 ) -> Binding:
     """The binding of a verb's keys."""
     return Binding(
-        KEYS[verb],
-        action,
-        description,
-        show=show,
-        priority=priority,
-        key_display=sign,
-        id=verb,
+        KEYS[verb], action, description, show=show, priority=priority, key_display=sign, id=verb
     )
 
 

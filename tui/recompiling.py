@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -39,6 +40,10 @@ OPTIONS = ("num_warps", "num_stages", "waves_per_eu", "matrix_instr_nonkdim", "k
 """The options in the form, whether or not the launch stated them."""
 DEFAULTS: Mapping[str, Value] = {"waves_per_eu": 0, "matrix_instr_nonkdim": 0}
 """The backend's values of options that a launch does not state."""
+
+
+Work = tuple[KernelReport, Mapping[str, Value] | Variant, Request]
+"""The kernel; its changed settings, or the variant to compile in its place; the kernel's run."""
 
 
 class KernelSetting(Struct, frozen=True):
@@ -126,6 +131,27 @@ def changes(settings: Iterable[KernelSetting], typed: Mapping[str, str]) -> dict
         if value != setting.value or isinstance(value, bool) != isinstance(setting.value, bool):
             changed[setting.name] = value
     return changed
+
+
+def recompile(work: Work, send: Callable[[str, Any], None]) -> None:
+    """Recompiles a kernel, in a child process, and sends its report."""
+    report, changed, request = work
+    if isinstance(changed, Variant):
+        # As trials do, whose compile is in the store; a dump of passes would need another one.
+        request = replace(request, passes=False)
+    with compiler_for(request) as compiler:
+        try:
+            if isinstance(changed, Variant):
+                send("progress", "compiling")
+                new_report = compiled_variant(report, changed, request, compiler)
+            else:
+                new_report = recompiled(
+                    report, changed, request, compiler, lambda text: send("progress", text)
+                )
+        except BaseException:
+            compiler.abort()
+            raise
+    send("result", new_report)
 
 
 def recompiled(
@@ -279,11 +305,7 @@ def _capture_request(
         all_configs=False,
     )
     return replace(
-        request,
-        targets=(str(path),),
-        archs=(old.arch,),
-        kernel=old.kernel,
-        capture=capture,
+        request, targets=(str(path),), archs=(old.arch,), kernel=old.kernel, capture=capture
     )
 
 

@@ -27,11 +27,7 @@ _WIDTH = 78
 _TWO_COLUMNS = 96
 """Columns of the terminal from which on the keys are set in two columns."""
 _KEYS_WIDTH = 18
-_TITLES = {
-    "CodeView": "In a text",
-    "Table": "In a table",
-    "Input": "In a field",
-}
+_TITLES = {"CodeView": "In a text", "Table": "In a table", "Input": "In a field"}
 _EVERYWHERE = frozenset({"app.help", "app.close", "escape"})  # under "Everywhere"
 
 

@@ -21,9 +21,11 @@ from .dialogue import Dialogue, entitle
 
 if TYPE_CHECKING:
     from ..application import Application
-    from ..recompile_child import Recompile
+    from ..child_process import MessagingChild
 
 _TICK = 0.2
+RECOMPILE = "kinspect.tui.recompiling:recompile"
+"""What a child process is to do."""
 
 
 def recompile(app: Application, entry: SessionKernel) -> None:
@@ -78,7 +80,7 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         self._entry = entry
         self._request = request if request is not None else Request(())
         self._settings = settings_of_kernel(entry.report)
-        self._compile_job: Recompile | None = None
+        self._compile_job: MessagingChild | None = None
         self._stage = ""  # of the compile that runs; empty if none does
         self._started_at = 0.0
         self._cancelled = False
@@ -145,14 +147,15 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
 
     def _compile(self, changed: Mapping[str, Value]) -> None:
         """Compiles, in a thread, and hands the report or the failure to the UI's thread."""
-        from ..recompile_child import Recompile
+        from ..child_process import MessagingChild
 
         def show_stage(stage: str) -> None:
             self._stage = stage
 
         report: KernelReport | None = None
         failure: KinspectError | None = None
-        self._compile_job = job = Recompile(self._entry.report, changed, self._request)
+        work = self._entry.report, changed, self._request
+        self._compile_job = job = MessagingChild(RECOMPILE, work)
         if self._cancelled:  # before there was a job to stop
             job.stop()
         try:

@@ -27,9 +27,7 @@ def word_filter(typed: str) -> Callable[[str], bool]:
 class RowList(CodeView):
     """A list with one line for each row; enter or a double click opens a row, space folds it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        bind("open", "open", "Open"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("open", "open", "Open")]
 
     class Opened(Message):
         """The user opened a row."""

@@ -145,10 +145,7 @@ class StepPlot(Plot):
         levels = [row(steps.value_at(c / (width - 1) * last)) for c in range(width)]
         cells = _staircase(levels, height)
         if steps.step is not None:
-            cells[row(steps.step[1])][column(steps.step[0])] = (
-                "◇" if steps.needs else "◆",
-                "step",
-            )
+            cells[row(steps.step[1])][column(steps.step[0])] = ("◇" if steps.needs else "◆", "step")
         if steps.current is not None:
             r, c = row(steps.current[1]), column(steps.current[0])
             for below in range(r + 1, height):

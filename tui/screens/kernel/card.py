@@ -6,13 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ....inspector.explain import (
-    lds_map,
-    loop_view,
-    registers_view,
-    time_view,
-    view,
-)
+from ....inspector.explain import lds_map, loop_view, registers_view, time_view, view
 from ....inspector.model import Access, Finding, KernelReport, LoopReport, RegisterPressure, WaitOp
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .pane_text import SIGNS

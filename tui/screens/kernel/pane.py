@@ -36,10 +36,7 @@ class PaneTitle(Widget):
         width, base = self.size.width, self.rich_style
         left, right = f"{self.heading or ' '}{self.title}", f" {self.position} "
         room = width - len(left) - len(right) - 2
-        pieces = [
-            Segment(self.heading or " ", base),
-            Segment(self.title, base + Style(bold=True)),
-        ]
+        pieces = [Segment(self.heading or " ", base), Segment(self.title, base + Style(bold=True))]
         if len(self.file) <= room:
             pieces.append(Segment(f"  {self.file}", base))
         elif len(left) + len(right) > width:

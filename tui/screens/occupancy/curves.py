@@ -101,10 +101,7 @@ def _with_joint_step(
 
 
 def _steps(
-    axis: _Axis,
-    waves_at: Callable[[int], float | None],
-    present: float | None,
-    max_waves: int,
+    axis: _Axis, waves_at: Callable[[int], float | None], present: float | None, max_waves: int
 ) -> StepFunction:
     """The curve of a resource, with the present position and the next better step."""
     points = falling(waves_at, axis.last, axis.grain)

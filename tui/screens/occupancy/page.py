@@ -24,16 +24,7 @@ from ...widgets.step_plot import StepFunction, StepPlot
 from ..kernel_chooser import kernel_chooser, worst_kernel
 from .answer import DIM, answer_lines, level_table, why_two
 from .curves import curves, neighbour
-from .fields import (
-    FIELDS,
-    Query,
-    excessive,
-    fields_after_step,
-    fields_of,
-    hint,
-    parsed,
-    step_of,
-)
+from .fields import FIELDS, Query, excessive, fields_after_step, fields_of, hint, parsed, step_of
 
 _KEYS = frozenset("+-=[]TRoq?/:")
 """Characters that no figure and no target's name contains: in a field, too, they are keys."""

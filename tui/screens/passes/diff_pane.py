@@ -109,11 +109,7 @@ class DiffPane(Vertical):
             self._compute(span)
 
     def _draw(
-        self,
-        title: str,
-        content_key: object,
-        text: Callable[[], Text],
-        marked: Sequence[int] = (),
+        self, title: str, content_key: object, text: Callable[[], Text], marked: Sequence[int] = ()
     ) -> bool:
         """Shows a text unless it is already shown, so that its cursor stays."""
         self.query_one("#title", Static).update(title, layout=False)

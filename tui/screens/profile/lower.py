@@ -30,12 +30,7 @@ VIEWS = (DISPATCHES, ROOFLINE, RECORDING)
 """The views besides the details, in their order."""
 _WIDE = 150  # columns from which on the roofline stands beside the detail
 _THREADED = 200_000  # dispatches that are looked through in a thread
-_TABS = {
-    DETAIL: "kernel",
-    DISPATCHES: "dispatches",
-    ROOFLINE: "roofline",
-    RECORDING: "recording",
-}
+_TABS = {DETAIL: "kernel", DISPATCHES: "dispatches", ROOFLINE: "roofline", RECORDING: "recording"}
 
 
 class LowerState(Struct, frozen=True):

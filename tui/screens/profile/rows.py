@@ -85,13 +85,7 @@ def of_profile(profile: Profile) -> list[KernelRow]:
         return " ".join(filter(None, (number, devices.get(kernel.shape.agent or "", ""))))
 
     return [
-        KernelRow(
-            kernel.id,
-            kernel.name,
-            distinction(kernel),
-            kernel.metrics,
-            kernel=kernel,
-        )
+        KernelRow(kernel.id, kernel.name, distinction(kernel), kernel.metrics, kernel=kernel)
         for kernel in profile.kernels
     ]
 
