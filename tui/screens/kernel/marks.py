@@ -171,9 +171,9 @@ class PaneMarks:
         if not words:
             self.unmark()
             return line
-        index = self.index(pane)
-        self._mark(pane, index.find(words))
-        first = index.first(words, line)
+        found = self.index(pane).find(words)
+        self._mark(pane, found)
+        first = next_line(found.lines, line - 1, 1)
         return line if first is None else first
 
     def index(self, pane: Pane) -> Search:
