@@ -19,12 +19,10 @@ from ...session import SessionKernel
 from ...widgets.find import place, step
 from ..text_dialogues import ExplainScreen
 from .explanations import explanations
-from .following import Following
 from .head import whole_text
 from .linked_texts import KernelToShow, LinkedTexts
 from .marks import ANALYSING, PaneMarks
 from .panes import Panes
-from .prompt import Prompt
 
 NOTHING_HOT = "no column beside this text has a figure: C chooses columns"
 _LOOP = {
@@ -37,7 +35,7 @@ class KernelPage(Page):
     """The page of one kernel: what each key does.
 
     The work is done by its parts: `panes` holds the panes on the screen, `texts` fills and links
-    them, `marks` moves the cursor and marks lines in them, and `prompt` asks for words or a line.
+    them, and `marks` moves the cursor, marks lines in them and asks for words.
 
     Args:
         line: where to put the cursor, counted from 1; None for the main loop.
@@ -112,12 +110,10 @@ class KernelPage(Page):
             self,
             self.panes,
             KernelToShow(key, path, text, line),
-            own_lines=lambda pane: self.following.own_lines(pane),
+            own_lines=lambda pane: self.marks.own_lines(pane),
             more_facts=lambda: self.marks.facts(),
         )
         self.marks = PaneMarks(self, self.panes, self.texts)
-        self.following = Following(self, self.panes, self.texts, self.marks)
-        self.prompt = Prompt(self, self.panes, self.marks)
 
     @classmethod
     def of_file(cls, path: Path) -> KernelPage:
@@ -159,10 +155,10 @@ class KernelPage(Page):
             self.texts.show_again()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self.prompt.changed(event.input.value)
+        self.marks.typed(event.input.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        self.prompt.submit()
+        self.marks.submit()
 
     def action_pane(self, by: int) -> None:
         slots = self.panes.slots
@@ -269,7 +265,7 @@ class KernelPage(Page):
 
     def action_follow(self) -> None:
         """Jumps to what the line belongs to, one after the other, and back."""
-        self.following.follow()
+        self.marks.follow()
 
     def action_recompile(self) -> None:
         """Opens the form that compiles the kernel with other options."""
@@ -322,7 +318,7 @@ class KernelPage(Page):
             self.action_finding(by)
 
     def action_search(self) -> None:
-        self.prompt.ask_words()
+        self.marks.ask_words()
 
     def go_to_line(self, line: int) -> bool:
         pane = self.panes.current
@@ -331,7 +327,7 @@ class KernelPage(Page):
         return not pane.is_missing
 
     def close_top(self) -> bool:
-        return self.prompt.cancel() or self.marks.clear()
+        return self.marks.cancel() or self.marks.clear()
 
     def action_explain(self) -> None:
         """Opens a window: the line's costs, findings and instruction, all of head and card."""
