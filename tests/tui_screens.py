@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.tui.app import KinspectApp
+from kinspect.tui.widgets.table import Table
 
 SNAPSHOTS = Path(__file__).parent / "tui" / "snapshots"
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -34,3 +35,9 @@ def snapshot(app: KinspectApp, name: str) -> None:
         path.write_text(text, "utf-8")
     assert path.is_file(), f"{path.name} is missing: KINSPECT_SNAPSHOTS=write makes it"
     assert text == path.read_text("utf-8"), f"the screen differs from {path.name}"
+
+
+def rows_of(table: Table) -> list[str]:
+    """The rows of a table as texts, whether they are in sight or not."""
+    rows = (table._draw(n) for n in range(table.count))
+    return ["  ".join("".join(t for t, _ in cell) for cell in (r.first, *r.cells)) for r in rows]

@@ -45,16 +45,11 @@ _FIRST_PAINT = 0.15
 class KinspectApp(Application):
     """The terminal UI.
 
-    Args:
-        opening: the starting state.
-
     Attributes:
         session: the kernels, failures and notes of the run so far.
         state: the user's settings, loaded and saved across starts.
         feed: the run that is under way; None when there is none.
         watcher: watches the run's files; None without `--watch`.
-        suspended: whether an editor has the terminal.
-        last_kernel: the key of the kernel that a page showed last.
         exporting: the files that exports are writing now.
         compared: the two kernels that were compared last.
     """
@@ -96,11 +91,9 @@ class KinspectApp(Application):
 
     @property
     def own_themes(self) -> tuple[Theme, ...]:
-        """As of `Application`."""
         return (*THEMES, *self.opening.preferences.made_themes())
 
     def on_mount(self) -> None:
-        """Shows the first page; the run starts once that has been painted."""
         preferences = self.opening.preferences
         self.set_keymap(dict(preferences.keys))
         for theme in self.own_themes:
@@ -290,12 +283,7 @@ class KinspectApp(Application):
         return clauses
 
     def export_ended(self, path: Path, *, written: bool) -> None:
-        """Forgets an export in progress; leaves where the user waits for it to do so.
-
-        Args:
-            path: the export's file.
-            written: whether it was; after a failure the user is to see the message.
-        """
+        """Forgets an export in progress; leaves where the user waits for it to do so."""
         self.exporting.discard(path)
         saved = written and not self.exporting and not self.session.unsaved()
         if saved and self._leaves_after_export:
@@ -303,11 +291,7 @@ class KinspectApp(Application):
         self._leaves_after_export = self._leaves_after_export and bool(self.exporting)
 
     def leave(self, status: int) -> None:
-        """Ends the run and the application, and saves the settings.
-
-        Args:
-            status: the process's exit status.
-        """
+        """Ends the run and the application, and saves the settings."""
         if self.feed is not None:
             self.session.progress.interrupted = True
             self.feed.stop(0)
@@ -339,7 +323,6 @@ class KinspectApp(Application):
         return 1 if self._next_page else 2
 
     def replace_first_page(self) -> None:
-        """Shows the page that waits for the first one to close."""
         self.action_close()
 
     def _show(self, make: Callable[[], Page]) -> None:
@@ -363,7 +346,6 @@ class KinspectApp(Application):
             self.push_screen(page)
 
     def action_page(self, name: str) -> None:
-        """Shows the open page of that name, or a new one."""
         for depth, screen in enumerate(self.screen_stack):
             if isinstance(screen, Page) and name == screen.NAME:
                 while len(self.screen_stack) > depth + 1:
@@ -382,25 +364,13 @@ class KinspectApp(Application):
             self.action_leave()
 
     def open_kernel(self, key: str, *, line: int | None = None, text: str = "amdgcn") -> None:
-        """Shows one kernel's texts.
-
-        Args:
-            key: the kernel's id in the session.
-            line: the line to put the cursor on, counted from 1; None: the page chooses one.
-            text: the text that has that line: source, ttgir, llir or amdgcn.
-        """
         from .screens.kernel.page import KernelPage
 
         self.last_kernel = key
         self._show(lambda: KernelPage(key, line=line, text=text))
 
     def open_passes(self, key: str, thing: str) -> None:
-        """Shows the passes that made, changed or removed a line of a kernel or an operation.
-
-        Args:
-            key: the kernel's id in the session.
-            thing: a line of the source (`42`) or an operation of a line (`tt.load@42`).
-        """
+        """Shows the passes that made, changed or removed a line of a kernel or an operation."""
         from .screens.passes.page import PassesPage
 
         self.last_kernel = key
@@ -413,14 +383,12 @@ class KinspectApp(Application):
         self._show(lambda: ComparePage(left, right))
 
     def action_help(self) -> None:
-        """Shows the page's purpose and keys."""
         from .screens.help import HelpScreen
 
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen))
 
     def action_commands(self) -> None:
-        """Lists all commands that work now."""
         from .screens.command_list import CommandList, commands
 
         if not isinstance(self.screen, Dialogue):

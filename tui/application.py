@@ -50,7 +50,6 @@ class Application(RobustApp):
     """See `app.KinspectApp`, which makes it.
 
     Attributes:
-        opening: the starting state.
         session: the kernels, failures and notes of the run so far.
         state: the settings that outlive the session.
         last_kernel: the session's key of the kernel that was shown last.

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from types import FrameType
 from typing import IO, Any
 
@@ -57,13 +58,14 @@ class MessagingChild:
     all pickled. The last one may be ("error", (message, hint)).
 
     Args:
-        module: whose `main` is the body of the process.
-        work: what it reads.
+        function: what does the work, as `module:name`; it is called with the work and a function
+            that sends a message. Only the child imports the module.
+        work: what it is given.
         purpose: what it does, for messages: "compiles".
     """
 
-    def __init__(self, module: str, work: object, purpose: str = "compiles") -> None:
-        self._module = module
+    def __init__(self, function: str, work: object, purpose: str = "compiles") -> None:
+        self._function = function
         self._work = work
         self._purpose = purpose
         self._process: subprocess.Popen[bytes] | None = None
@@ -89,7 +91,11 @@ class MessagingChild:
             try:
                 process = self._start(errors)
                 assert process.stdin is not None
-                work = (named_files.state(), self._work)  # it reads what this process may read
+                work = (
+                    named_files.state(),
+                    self._function,
+                    self._work,
+                )  # it reads what this process may read
                 with contextlib.suppress(OSError, ValueError):  # `_received` says why it ended
                     pickle.dump(work, process.stdin, pickle.HIGHEST_PROTOCOL)
                     process.stdin.flush()
@@ -100,6 +106,25 @@ class MessagingChild:
             finally:
                 self.stop()
                 self._reap()
+
+    def run(
+        self,
+        on_progress: Callable[[str], None] = lambda step: None,
+        is_cancelled: Callable[[], bool] | None = None,
+    ) -> Any:
+        """Runs the process to its end and returns its `result`; raises as `messages` does.
+
+        Args:
+            on_progress: called with the step that starts, such as "compiling".
+            is_cancelled: as of `messages`.
+        """
+        result = None
+        for kind, payload in self.messages(is_cancelled):
+            if kind == "progress":
+                on_progress(payload)
+            elif kind == "result":
+                result = payload
+        return result
 
     def stop(self) -> None:
         """Ends the process and its compilers; may be called in any thread, and more than once."""
@@ -128,7 +153,7 @@ class MessagingChild:
             if self._stopped:
                 raise KinspectError("cancelled", "")
             self._process = subprocess.Popen(
-                python_child(self._module),
+                python_child(__name__),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -163,12 +188,8 @@ class MessagingChild:
         raise KinspectError(message, "free memory, then try again; else please report it")
 
 
-def serve(work: Callable[[Any, Callable[[str, Any], None]], None]) -> None:
-    """In a child: reads what to do, does it, and sends its error if it has one.
-
-    Args:
-        work: called with what was read and with the function that sends a message.
-    """
+def main() -> None:
+    """The body of a child: reads what to do, does it, and sends its error if it has one."""
     channel = result_channel()
     sent = Sent()
 
@@ -180,22 +201,19 @@ def serve(work: Callable[[Any, Callable[[str, Any], None]], None]) -> None:
 
     interrupt_on_signals()
     try:
-        allowed, job = pickle.load(sys.stdin.buffer)
+        allowed, function, work = pickle.load(sys.stdin.buffer)
         named_files.restore(allowed)
         interrupt_on_closed_input()
-        _serve(job, work, send)
+        _serve(function, work, send)
     except (KeyboardInterrupt, EOFError, BrokenPipeError):
         pass
     os._exit(0)  # nothing is left to clean up
 
 
-def _serve(
-    job: Any,
-    work: Callable[[Any, Callable[[str, Any], None]], None],
-    send: Callable[[str, Any], None],
-) -> None:
+def _serve(function: str, work: Any, send: Callable[[str, Any], None]) -> None:
+    module, _, name = function.partition(":")
     try:
-        work(job, send)
+        getattr(import_module(module), name)(work, send)
         send(END, None)
     except KinspectError as error:
         send("error", (error.message, error.hint))
@@ -226,10 +244,6 @@ class MessagePickler(pickle.Pickler):
 
     Thousands of kernels have the same names, units and notes: shared by all of them, they take
     half of the memory.
-
-    Args:
-        stream: where to.
-        sent: by the messages before it.
     """
 
     def __init__(self, stream: IO[bytes], sent: Sent) -> None:
@@ -237,7 +251,6 @@ class MessagePickler(pickle.Pickler):
         self._sent = sent
 
     def persistent_id(self, value: object) -> object:
-        """What stands for a value; None where it is pickled as any other."""
         if type(value) is str:
             strings = self._sent.strings
             if value in strings:
@@ -256,19 +269,13 @@ class MessagePickler(pickle.Pickler):
 
 
 class MessageUnpickler(pickle.Unpickler):
-    """Reads what `MessagePickler` wrote.
-
-    Args:
-        stream: where from.
-        received: in the messages before it.
-    """
+    """Reads what `MessagePickler` wrote."""
 
     def __init__(self, stream: IO[bytes], received: Received) -> None:
         super().__init__(stream)
         self._received = received
 
     def persistent_load(self, pid: Any) -> object:
-        """The value that something stands for."""
         if type(pid) is int:
             return self._received.strings[pid]
         if type(pid) is str:

@@ -43,8 +43,6 @@ class _Style(Struct, frozen=True):
 
     Attributes:
         arguments: (file, line, counted from 1) -> the editor's arguments.
-        window: whether the editors open a window of their own.
-        names: their programs.
     """
 
     arguments: Callable[[str, int], list[str]]
@@ -81,8 +79,6 @@ class Command(Struct, frozen=True):
     """The command that opens a file in an editor.
 
     Attributes:
-        words: the program and its arguments.
-        name: the editor's name, for messages.
         window: whether it opens a window of its own, so that the UI keeps the terminal.
         at_line: whether the command states the line, if there is one to state.
     """
@@ -95,11 +91,6 @@ class Command(Struct, frozen=True):
 
 def editor_command(environment: Mapping[str, str], file: Path, line: int | None) -> Command:
     """The command that opens a file in the user's editor.
-
-    Args:
-        environment: the environment variables, of which VISUAL and EDITOR name the editor.
-        file: the file; it has to exist.
-        line: counted from 1; None: the editor chooses one.
 
     Raises:
         KinspectError: no editor is named, it is not installed, or there is no such file.
@@ -132,11 +123,6 @@ def open_editor(app: App[object], file: str | Path, line: int | None) -> bool:
 
     The UI waits until an editor that runs in the terminal is closed; it does not wait for one that
     has a window of its own.
-
-    Args:
-        app: the application.
-        file: the file to open.
-        line: counted from 1; None: the editor chooses one.
 
     Returns:
         Whether the editor was started and ended well.

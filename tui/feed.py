@@ -31,7 +31,6 @@ class Feed:
     """Runs a request in a child process and queues its events.
 
     Args:
-        request: the targets and options of the run.
         notify: called in a thread when there are events, and not again before they are fetched.
     """
 
@@ -42,7 +41,7 @@ class Feed:
         self._notify = notify
         self._notified = False
         self._events: queue.SimpleQueue[Happening | RunEnded] = queue.SimpleQueue()
-        self._child = MessagingChild(f"{__package__}.feed_child", request, "analyses")
+        self._child = MessagingChild(f"{__package__}.feed_child:feed", request, "analyses")
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="kinspect feed", daemon=True)
 

@@ -20,24 +20,13 @@ from ..inspector.pipeline import profiling
 from ..inspector.pipeline.events import Failed, Happening, Profiled, Reported
 from ..inspector.pipeline.jobs import Request
 from ..inspector.pipeline.recording_input import is_recording
-from .child_process import serve
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 
-def main() -> None:
-    """Runs the request on standard input; the body of the process."""
-    serve(feed)
-
-
 def feed(request: Request, send: Callable[[str, Any], None]) -> None:
-    """Runs a request and sends its events.
-
-    Args:
-        request: the targets and options of the run.
-        send: sends an event.
-    """
+    """Runs a request and sends its events."""
     target = " ".join(request.targets)
     try:
         with closing(_events(request)) as events:

@@ -87,33 +87,14 @@ def bind(
     priority: bool = False,
     sign: str | None = None,
 ) -> Binding:
-    """The binding of a verb's keys.
-
-    Args:
-        verb: of `KEYS`.
-        action: what it does here.
-        description: for the line of keys, palette and help.
-        show: whether it stands in the line of keys.
-        priority: whether it goes before what has the focus.
-        sign: what the line of keys shows for it, where that is not its key.
-    """
+    """The binding of a verb's keys."""
     return Binding(
-        KEYS[verb],
-        action,
-        description,
-        show=show,
-        priority=priority,
-        key_display=sign,
-        id=verb,
+        KEYS[verb], action, description, show=show, priority=priority, key_display=sign, id=verb
     )
 
 
 def keys_named(given: str | list[str]) -> str:
-    """Keys as Textual names them, with commas between: `?` is `question_mark`.
-
-    Args:
-        given: a key, or several of them.
-    """
+    """Keys as Textual names them, with commas between: `?` is `question_mark`."""
     names = [given] if isinstance(given, str) else given
     bindings = [Binding(name, "nothing") for name in names if name.strip(" ,")]
     return ",".join(binding.key for binding in Binding.make_bindings(bindings))
@@ -123,10 +104,6 @@ def own_bindings(node: DOMNode, keymap: Mapping[str, str]) -> Iterator[Binding]:
     """Yields the bindings that this package gave a node's classes, the most derived first.
 
     A key that a derived class has bound already is left out.
-
-    Args:
-        node: of the interface.
-        keymap: verb -> the user's own keys.
     """
     used_keys: set[str] = set()
     for kind in type(node).__mro__:

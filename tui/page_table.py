@@ -15,7 +15,6 @@ class PageSpec(Struct, frozen=True):
         module: its folder in `screens/`.
         cls: its class in that folder's `page.py`.
         title: its name in the header and the command palette.
-        about: a description for the palette.
     """
 
     key: str

@@ -94,9 +94,6 @@ class Page(Screen[None]):
     def go_to_line(self, line: int) -> bool:
         """Moves the cursor of the list or text with the focus.
 
-        Args:
-            line: counted from 1.
-
         Returns:
             Whether there is one to move.
         """
@@ -148,14 +145,7 @@ class Page(Screen[None]):
         on_done: Callable[[Result], object],
         on_error: Callable[[KinspectError], object],
     ) -> None:
-        """Calls `read` in a thread, and then one of the others unless the page was left.
-
-        Args:
-            group: a new call cancels an unfinished one of the same group.
-            read: called in the thread.
-            on_done: called with the result in the application's own thread.
-            on_error: called there with what `read` raises.
-        """
+        """Calls `read` in a thread, and then one of the others unless the page was left."""
 
         def work() -> None:
             worker = get_current_worker()

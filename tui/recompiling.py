@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,11 +42,14 @@ DEFAULTS: Mapping[str, Value] = {"waves_per_eu": 0, "matrix_instr_nonkdim": 0}
 """The backend's values of options that a launch does not state."""
 
 
+Work = tuple[KernelReport, Mapping[str, Value] | Variant, Request]
+"""The kernel; its changed settings, or the variant to compile in its place; the kernel's run."""
+
+
 class KernelSetting(Struct, frozen=True):
     """A setting of a kernel that can be changed.
 
     Attributes:
-        name: of the option or constexpr.
         value: the kernel's value; None where it is unknown.
         constexpr: whether the setting is a constexpr, else an option of the backend.
     """
@@ -103,10 +107,6 @@ def _specialised(report: KernelReport, variant: Variant) -> frozenset[str]:
 def changes(settings: Iterable[KernelSetting], typed: Mapping[str, str]) -> dict[str, Value]:
     """The settings whose typed value differs from the kernel's, with the new values.
 
-    Args:
-        settings: the kernel's settings.
-        typed: name of a setting -> the text typed for it; empty: unchanged.
-
     Raises:
         KinspectError: a text is not a single value, or not of the kind that the setting takes.
     """
@@ -133,6 +133,27 @@ def changes(settings: Iterable[KernelSetting], typed: Mapping[str, str]) -> dict
     return changed
 
 
+def recompile(work: Work, send: Callable[[str, Any], None]) -> None:
+    """Recompiles a kernel, in a child process, and sends its report."""
+    report, changed, request = work
+    if isinstance(changed, Variant):
+        # As trials do, whose compile is in the store; a dump of passes would need another one.
+        request = replace(request, passes=False)
+    with compiler_for(request) as compiler:
+        try:
+            if isinstance(changed, Variant):
+                send("progress", "compiling")
+                new_report = compiled_variant(report, changed, request, compiler)
+            else:
+                new_report = recompiled(
+                    report, changed, request, compiler, lambda text: send("progress", text)
+                )
+        except BaseException:
+            compiler.abort()
+            raise
+    send("result", new_report)
+
+
 def recompiled(
     report: KernelReport,
     changed: Mapping[str, Value],
@@ -141,13 +162,6 @@ def recompiled(
     on_progress: Callable[[str], None],
 ) -> KernelReport:
     """Compiles a kernel with changed settings and analyses it.
-
-    Args:
-        report: the kernel.
-        changed: name of a setting -> its new value.
-        request: the run of the kernel, whose options are used to capture and compile.
-        compiler: compiles as the run does.
-        on_progress: called with the step that starts, such as "compiling".
 
     Raises:
         KinspectError: a setting cannot have its value, or the compile failed.
@@ -175,12 +189,6 @@ def compiled_variant(
     report: KernelReport, variant: Variant, request: Request, compiler: Compiler
 ) -> KernelReport:
     """Compiles a variant in place of a kernel and analyses it.
-
-    Args:
-        report: the kernel.
-        variant: what to compile.
-        request: the run of the kernel, whose options are used.
-        compiler: compiles as the run does.
 
     Raises:
         KinspectError: the compile failed.
@@ -297,11 +305,7 @@ def _capture_request(
         all_configs=False,
     )
     return replace(
-        request,
-        targets=(str(path),),
-        archs=(old.arch,),
-        kernel=old.kernel,
-        capture=capture,
+        request, targets=(str(path),), archs=(old.arch,), kernel=old.kernel, capture=capture
     )
 
 

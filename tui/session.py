@@ -31,7 +31,6 @@ class SessionKernel(Struct, frozen=True):
 
     Attributes:
         order: its position in the run: number of the target, number within the target.
-        report: the kernel's report.
         nth: numbers the kernels whose reports have the same id, from 0.
         tried: the settings that the user changed to compile it, as text; "" for a kernel of the
             run.
@@ -83,10 +82,8 @@ class RunProgress(Struct):
     Attributes:
         expected: kernels to report; grows while scripts are captured.
         captured: targets whose capture has ended.
-        compiled: kernels that were compiled.
         done: kernels that were reported, and failures.
         running: whether the run is under way.
-        interrupted: whether the user ended it.
     """
 
     expected: int = 0
@@ -105,10 +102,8 @@ class Session(Struct):
         entries: kernels by key, in the order in which they were reported.
         errors: failures of files and kernels.
         notes: the run's notes, each once (the values are None).
-        progress: of the current run.
         revision: grows with every change, so that views can tell cheaply whether they are current.
         on_change: called after every change.
-        runs: the number of runs started.
         stale: keys of the last run's kernels that the current run has not reported (yet).
         exported: recompiled kernels that were written to a file.
         removed: watched files that were removed; their kernels stay, with their last figures.
@@ -212,11 +207,6 @@ class Session(Struct):
     def add_tried(self, report: KernelReport, like: SessionKernel, changed: str) -> SessionKernel:
         """Adds a kernel that the user compiled with other settings.
 
-        Args:
-            report: the new kernel.
-            like: the kernel whose settings were changed; the new one follows it in the table.
-            changed: the changed settings as text.
-
         Returns:
             The new entry, which replaces an earlier one with the same changes.
         """
@@ -229,12 +219,7 @@ class Session(Struct):
         return entry
 
     def take_trials(self, entry: SessionKernel, findings: Iterable[Finding]) -> None:
-        """Gives a kernel its findings as they are told once changes were tried for them.
-
-        Args:
-            entry: the kernel, unless it was replaced since.
-            findings: of the same kernel, with their trials.
-        """
+        """Gives a kernel its findings as they are told once changes were tried for them."""
         if self.entries.get(entry.key) is not entry:
             return
         tried = {finding.fingerprint: finding for finding in findings if finding.trials}
@@ -295,11 +280,7 @@ class Session(Struct):
                 yield entry, finding
 
     def report(self, tool: Mapping[str, str]) -> Report:
-        """All kernels and failures as one report, for export.
-
-        Args:
-            tool: name and versions, as a report states them.
-        """
+        """All kernels and failures as one report, for export."""
         target = " ".join(self.request.targets) if self.request is not None else ""
         kernels = tuple(entry.report for entry in self.ordered())
         return Report(target, tool, kernels, tuple(self.errors), tuple(self.notes))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field, fields
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict, fields
 from platformdirs import user_state_dir
 
 from ..inspector.base.named_files import file_text
@@ -22,48 +24,41 @@ def state_file() -> Path:
     return Path(folder) / _FILE
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """The settings of the terminal UI; a field that cannot be read has its default.
 
     Attributes:
         theme: the theme's name; "" for the first.
         columns: names of the shown columns of the kernels' table; empty: the default ones.
         sort: name of the column that the kernels are sorted by; "" for the run's order.
-        reverse: whether that order is reversed.
         measured_sort: name of the column that measured kernels are sorted by; "" for their time.
         measured_falling: whether the largest comes first.
-        export: the path of the last export.
         code_columns: names of the columns beside code, the first of which says which lines are hot;
             empty: the default ones.
     """
 
     theme: str = ""
-    columns: list[str] = field(default_factory=list)
+    columns: list[str] = []
     sort: str = ""
     reverse: bool = False
     export: str = ""
-    code_columns: list[str] = field(default_factory=list)
+    code_columns: list[str] = []
     measured_sort: str = ""
     measured_falling: bool = True
 
     @classmethod
     def load(cls) -> State:
         """Reads the settings file; a missing or damaged one gives the defaults."""
+        state = cls()
         try:
             content = json.loads(file_text(state_file(), 1 << 20))
         except (OSError, ValueError, RecursionError):
-            return cls()
-        default = cls()
-        if not isinstance(content, dict):
-            return default
-        values = {
-            state_field.name: content[state_field.name]
-            for state_field in fields(cls)
-            if state_field.name in content
-            and _like(content[state_field.name], getattr(default, state_field.name))
-        }
-        return cls(**values)
+            return state
+        for setting in fields(cls) if isinstance(content, dict) else ():
+            with suppress(KeyError, msgspec.ValidationError):
+                value = msgspec.convert(content[setting.name], setting.type)
+                setattr(state, setting.name, value)
+        return state
 
     def save(self) -> None:
         """Writes the settings file atomically.
@@ -75,10 +70,3 @@ class State:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing_text(path, private=True) as file:
             json.dump(asdict(self), file, indent=1)
-
-
-def _like(value: Any, default: Any) -> bool:
-    """Whether a value from the file has the type of the field's default; lists hold strings."""
-    if isinstance(default, list):
-        return isinstance(value, list) and all(isinstance(name, str) for name in value)
-    return type(value) is type(default)

@@ -136,11 +136,7 @@ class SignalHandling:
 
     @contextlib.contextmanager
     def installed(self, is_suspended: Callable[[], bool]) -> Iterator[None]:
-        """Handles signals within the context and restores the terminal's settings at its end.
-
-        Args:
-            is_suspended: whether another program has the terminal, which Ctrl-C is then meant for.
-        """
+        """Handles signals within the context and restores the terminal's settings at its end."""
 
         def handle(number: int, frame: FrameType | None) -> None:
             if number in (signal.SIGINT, signal.SIGQUIT) and is_suspended():

@@ -1,4 +1,4 @@
-"""Tries the cures of a kernel's findings in a child process, whose `main` is below.
+"""Tries the cures of a kernel's findings in a child process.
 
 It sends ("planned", number of changes), ("rows", what was tried so far), ("variant", (changes, what
 was compiled for them)) as they come, and at last ("findings", the kernel's with what was tried).
@@ -15,31 +15,13 @@ from ..inspector.compare.trials.rules import judging_pack
 from ..inspector.compare.trials.running import TrialDone, Trials, TrialsPlanned, TryRequest
 from ..inspector.model import Change, KernelReport, Report
 from ..inspector.pipeline.jobs import Request
-from .child_process import MessagingChild, serve
 
 Work = tuple[KernelReport, frozenset[str], Request]
 """The kernel, the rules whose findings are tried, the run of the kernel."""
 
 
-def trials_child(report: KernelReport, rules: frozenset[str], request: Request) -> MessagingChild:
-    """A process that tries the cures of a kernel's findings.
-
-    Args:
-        report: the kernel.
-        rules: ids of the rules whose findings are tried.
-        request: the run of the kernel, whose options are used to capture and compile.
-    """
-    work: Work = report, rules, request
-    return MessagingChild(__name__, work)
-
-
-def main() -> None:
-    """Tries what standard input names; the body of the child process."""
-    serve(_try)
-
-
-def _try(work: Work, send: Callable[[str, Any], None]) -> None:
-    """Tries all changes; an interrupt ends it."""
+def try_changes(work: Work, send: Callable[[str, Any], None]) -> None:
+    """Tries the changes of a kernel's findings; an interrupt ends it."""
     kernel, rules, request = work
     pack, _ = judging_pack(sorted(rules))
     trials = Trials(TryRequest(request, pack, rules), Report("", {}, (kernel,), ()))

@@ -29,9 +29,7 @@ class Watcher:
     """Watches the files of a run in a thread.
 
     Args:
-        request: the run.
         notify: called in the thread when files were saved, removed or came back.
-        seconds: time between two checks of the files.
     """
 
     def __init__(
@@ -150,10 +148,6 @@ def files_of(request: Request, reports: Iterable[KernelReport]) -> set[Path]:
 
     These are the targets and the artifacts beside them, the sources of kernels and of what is
     inlined into them, and the modules in a script's own folder that it imports.
-
-    Args:
-        request: the run.
-        reports: its kernels so far.
     """
     files: set[Path] = set()
     for text in request.targets:

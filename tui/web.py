@@ -47,10 +47,6 @@ def command_line(argv: Sequence[str]) -> list[str]:
 def serve(port: int, argv: Sequence[str] | None = None) -> int:
     """Serves the terminal UI until Ctrl-C.
 
-    Args:
-        port: on 127.0.0.1.
-        argv: the arguments of `kinspect`; None: those of this process.
-
     Raises:
         KinspectError: textual-serve is not installed, or the port cannot be bound.
     """

@@ -44,7 +44,7 @@ def document(profile: Profile, *, details: bool = False) -> Document:
 
 
 def _sections(profile: Profile, details: bool) -> Iterator[Section]:
-    yield _head(profile)
+    yield head(profile)
     kernels = list(profile.kernels) if details else profile_view.main_kernels(profile)
     listed = kernels if details else kernels[:MOST_ROWS]
     hints = []
@@ -56,7 +56,12 @@ def _sections(profile: Profile, details: bool) -> Iterator[Section]:
         hints.append(f"{autotuned}: --details lists them")
     yield Section((*_rows(_kernel_columns(profile), listed), *paragraphs(hints, "weak")))
     for kernel in kernels if details else kernels[:DETAILS_UP_TO]:
-        yield from _kernel(kernel, profile, details)
+        yield from of_kernel(kernel, profile, details=details)
+    yield from remainder(profile)
+
+
+def remainder(profile: Profile) -> Iterator[Section]:
+    """What belongs to no kernel of a recording: samples, stalls, totals and notes."""
     samples = recording_view.unplaced_samples(profile, MOST_STALLS)
     yield Section(tuple(_rows(_SAMPLES, samples)), is_subject=True)
     if stalled := recording_view.unplaced_stalls(profile, MOST_STALLS):
@@ -73,7 +78,8 @@ def _rows(columns: Columns, rows: Sequence[object]) -> Iterator[Table]:
         yield table(columns, rows)
 
 
-def _head(profile: Profile) -> Section:
+def head(profile: Profile) -> Section:
+    """The run: its path, profiler, devices, command, passes and traces."""
     run = profile.recording
     title = (Span(run.path, "strong"), Span(f"   {recording_view.profiler_text(profile)}"))
     command = f"$ {' '.join(run.command)}" if run.command else ""
@@ -116,17 +122,19 @@ def _mean(kernel: KernelProfile) -> str:
     return quantities.duration(mean) if mean is not None else ""
 
 
-def _kernel(kernel: KernelProfile, profile: Profile, details: bool) -> Iterator[Section]:
+def of_kernel(
+    kernel: KernelProfile, profile: Profile, *, details: bool = True
+) -> Iterator[Section]:
     """A kernel: launch, metrics, counters, emulated counters, predicted time, stalls and notes."""
     tried = "  tried by an autotuner" if kernel.role == "autotune" else ""
     matched = profile_view.match_text(kernel, profile)
     launch = (profile_view.launch_text(kernel), profile_view.dispatch_text(kernel))
-    head = (
+    about = (
         *paragraphs(launch, "weak"),
         *paragraphs((f"analysed kernel: {matched}" if matched else "",)),
         *paragraphs((f"note: {note}" for note in kernel.notes), "weak"),
     )
-    yield Section(head, (Span(kernel.name, "strong"), Span(tried, "warning")), is_subject=True)
+    yield Section(about, (Span(kernel.name, "strong"), Span(tried, "warning")), is_subject=True)
     report = profile_view.report_of(kernel, profile)
     static = report.metrics if report is not None else None
     measured = list(profile_view.measured_rows(kernel.metrics, static))

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kinspect.tui.themes import THEMES
 from kinspect.tui.widgets.code import CodeView, Text
 from kinspect.tui.widgets.code_text import VisibleRows
-from kinspect.tui.widgets.find import Search, step
 from kinspect.tui.widgets.styled import _changed_rows, _thumb
 from rich.segment import Segment, Segments
 from textual.app import App, ComposeResult
@@ -192,16 +191,6 @@ def test_the_fold_of_a_line_is_the_innermost(data: st.DataObject) -> None:
     line = data.draw(st.integers(0, 59))
     around = [start for start, last in folds.items() if start <= line <= last]
     assert rows.fold_of(line) == (max(around) if around else None)
-
-
-@given(st.lists(st.text("ab", max_size=4), max_size=12), st.text("aB", min_size=1, max_size=3))
-def test_the_first_match_is_that_of_all(lines: list[str], words: str) -> None:
-    search = Search(lines)
-    for line in range(len(lines)):
-        found = search.find(words).lines
-        assert search.first(words, line) == step(found, line - 1, 1)
-    assert (search.first(words, 0) is None) == (len(search.find(words).lines) == 0)
-    assert search.first(words + "b", 0) == step(search.find(words + "b").lines, -1, 1)
 
 
 async def test_two_letters_lead_to_a_row_that_is_on_the_screen() -> None:

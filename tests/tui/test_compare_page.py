@@ -14,10 +14,10 @@ from kinspect.tui.screens.compare import comparison
 from kinspect.tui.screens.compare.chooser import Chooser
 from kinspect.tui.screens.compare.page import ComparePage
 from kinspect.tui.screens.compare.views import SideBySide
-from kinspect.tui.widgets.filtered_list import RowList
+from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
 from textual.widgets import ContentSwitcher, Static
-from tui_screens import SIZES, snapshot, text_of
+from tui_screens import SIZES, rows_of, snapshot, text_of
 
 SMALL = Path(__file__).parent.parent / "data" / "small_gfx942.s"
 SPILL = ("\tscratch_store_dword", "\tscratch_load_dword")
@@ -231,9 +231,9 @@ async def test_the_filter_narrows_the_choice(opened: Any) -> None:
     async with opened((120, 40), "compare") as pilot:
         shown = await pressed(pilot, "slash", *"attend gfx9", "5")
         assert "1 of 5 kernels" in shown
-        rows = pilot.app.screen.query_one("#choices", RowList)
-        assert len(rows.shown.lines) == 1
-        assert "gfx950" in rows.shown.lines[0]
+        rows = pilot.app.screen.query_one("#choices", Table)
+        assert rows.count == 1
+        assert "gfx950" in rows_of(rows)[0]
         await pressed(pilot, "enter")
         assert rows.has_focus
         assert "A   attend" in await pressed(pilot, "enter")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 from pathlib import Path
@@ -20,10 +21,11 @@ from kinspect.tui.screens.history.queries import history_at, kernel_history, num
 from kinspect.tui.screens.history.run_plot import RunPlot, drawn, legend, picture, scale_of
 from kinspect.tui.screens.list_chooser import ListChooser
 from kinspect.tui.widgets.filtered_list import RowList
+from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
 from test_history import BENCH
 from textual.geometry import Size
-from tui_screens import SIZES, snapshot, text_of
+from tui_screens import SIZES, rows_of, snapshot, text_of
 
 VGPRS = (96, 96, 128, 112)
 LABELS = ("1a2b3c4", "5d6e7f8", "tuned", "9a8b7c6")
@@ -80,7 +82,7 @@ def names(pilot: Any) -> list[str]:
 
 
 def runs(pilot: Any) -> list[str]:
-    return list(pilot.app.screen.query_one("#runs", RowList).shown.lines)
+    return rows_of(pilot.app.screen.query_one("#runs", Table))
 
 
 async def test_the_page_at_three_sizes(opened: Any, folder: Path) -> None:
@@ -110,7 +112,7 @@ async def test_the_plot_shows_the_first_kernel(opened: Any, folder: Path) -> Non
         assert rows[0][1:7] == ["2026-01-04", "10:30", "9a8b7c6", "analyze", "112", "128"]
         assert rows[1][3:7] == ["tuned", "analyze", "128", "-"]  # not seen in that run
         shown = await pressed(pilot, "enter", "j")
-        assert pilot.app.screen.query_one("#runs", RowList).has_focus
+        assert pilot.app.screen.query_one("#runs", Table).has_focus
         assert "run 3: 128" in shown
         assert "run 3: -" in shown
 
@@ -181,7 +183,7 @@ async def test_enter_on_a_run_shows_all_of_it_and_nothing_is_written(
         shown = await pressed(pilot, "enter", "j", "enter")
         assert isinstance(pilot.app.screen, RunScreen)
         assert "run 3  2026-01-03 10:30  analyze  tuned" in shown
-        assert "attend  gfx90a    128" in shown
+        assert re.search(r"attend +gfx90a +128", shown)
         await pressed(pilot, "escape")
         assert isinstance(pilot.app.screen, HistoryPage)
         kernels = pilot.app.screen.query_one("#kernels", RowList)

@@ -306,7 +306,7 @@ async def test_from_a_wait_to_its_producers_and_back(page_of: Open, linked: Kern
         await pilot.press("w")
         assert code.cursor + 1 == wait.line
         code.move_to(wait.waits_for[0] - 1)
-        page.following._trail.next(-1, ())  # another trail
+        page.marks._trail.next(-1, ())  # another trail
         await pilot.press("w")
         assert code.cursor + 1 == wait.line  # from a load to the wait that covers it
         await pilot.press("ctrl+o")

@@ -316,7 +316,7 @@ async def test_registers_of_a_value_are_followed_one_by_one(
     path.write_text(text, "utf-8")
     (report,) = collect(Request((str(path),))).kernels
     for most in (2_000, 1):
-        monkeypatch.setattr("kinspect.tui.screens.kernel.following.VALUES_AT_ONCE", most)
+        monkeypatch.setattr("kinspect.tui.screens.kernel.marks.VALUES_AT_ONCE", most)
         async with page_of(of=report) as (pilot, page):
             code = assembly(page).code
             lines = code.shown.lines
@@ -327,7 +327,7 @@ async def test_registers_of_a_value_are_followed_one_by_one(
                 if code.cursor != read:
                     break
                 await pilot.pause(0.01)
-            stops = [lines[n].split()[0] for n in page.following._trail.stops]
+            stops = [lines[n].split()[0] for n in page.marks._trail.stops]
             assert stops == ["ds_read_b64", "s_waitcnt", "v_mfma_f32_32x32x8_f16"]
 
 

@@ -12,7 +12,7 @@ from kinspect.inspector.model import Artifact, Report
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
-from kinspect.tui.widgets.code_text import Text, VisibleRows, merged
+from kinspect.tui.widgets.code_text import Text, merged
 from kinspect.tui.widgets.find import Search, Trail, place, step
 from msgspec.structs import replace
 from textual.pilot import Pilot
@@ -227,24 +227,6 @@ def test_a_trail_leads_back_to_where_it_began() -> None:
     assert trail.next(10, ()) == 4
     assert trail.next(50, ()) is None
     assert trail.stops == ()
-
-
-def test_rows_after_any_folding_are_those_of_a_new_layout() -> None:
-    """One fold more or less is cut in place; it must come to the same as all anew."""
-    chosen = random.Random(1)
-    folds = {2: 9, 4: 6, 12: 13, 13: 20, 30: 39, 31: 35, 36: 38}
-    rows = VisibleRows(40, folds, [4])
-    for _ in range(300):
-        start = chosen.choice(list(folds))
-        rows.fold([start], start not in rows.folded)
-        fresh = VisibleRows(40, folds, rows.folded)
-        assert [rows.line_at(n) for n in range(len(rows))] == [
-            fresh.line_at(n) for n in range(len(fresh))
-        ]
-        hidden = chosen.randrange(40)
-        if chosen.random() < 0.2:
-            rows.reveal(hidden)
-            assert rows.line_at(rows.row_of(hidden)) == hidden
 
 
 def test_marks_lie_over_colours() -> None:

@@ -20,7 +20,7 @@ from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
-from kinspect.tui.recompile_child import Recompile
+from kinspect.tui.child_process import MessagingChild
 from kinspect.tui.recompiling import (
     KernelSetting,
     changes,
@@ -30,7 +30,7 @@ from kinspect.tui.recompiling import (
 )
 from kinspect.tui.screens.compare.page import ComparePage
 from kinspect.tui.screens.kernels.page import KernelsPage
-from kinspect.tui.screens.recompile import RecompileScreen
+from kinspect.tui.screens.recompile import RECOMPILE, RecompileScreen
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
 from textual.pilot import Pilot
@@ -207,11 +207,11 @@ async def test_no_field_takes_keys_while_it_compiles(
 ) -> None:
     go_on = threading.Event()
 
-    def run(self: Recompile, on_stage: Callable[[str], object]) -> KernelReport:
+    def run(self: MessagingChild, on_stage: Callable[[str], object]) -> KernelReport:
         go_on.wait(20)
         raise KinspectError("it does not compile")
 
-    monkeypatch.setattr(Recompile, "run", run)
+    monkeypatch.setattr(MessagingChild, "run", run)
     async with opened(of=replace(report, kernels=(compiled,))) as pilot:
         screen = await form(opened, pilot)
         field = screen.query(Input).first()
@@ -234,13 +234,13 @@ def test_a_recompile_that_is_stopped_or_killed_says_so(
     endless.write_text("#!/bin/sh\nexec sleep 600\n")
     endless.chmod(0o755)
     request = Request(("gemm.py",), python=str(endless))
-    early = Recompile(compiled, {"num_warps": 8}, request)
+    early = MessagingChild(RECOMPILE, (compiled, {"num_warps": 8}, request))
     early.stop()
     with pytest.raises(KinspectError, match="cancelled"):
         early.run(lambda what: None)
 
-    def ended(end: Callable[[Recompile, int], object]) -> str:
-        work = Recompile(compiled, {"num_warps": 8}, request)
+    def ended(end: Callable[[MessagingChild, int], object]) -> str:
+        work = MessagingChild(RECOMPILE, (compiled, {"num_warps": 8}, request))
         failed: list[KinspectError] = []
 
         def run() -> None:

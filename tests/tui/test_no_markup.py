@@ -239,9 +239,7 @@ class _Child:
 async def test_a_dialogue(
     opened: Make, report: Report, ran: list[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(
-        "kinspect.tui.trials_child.trials_child", lambda kernel, rules, request: _Child()
-    )
+    monkeypatch.setattr("kinspect.tui.screens.trials.MessagingChild", lambda *work: _Child())
     async with opened((200, 60), of=replace(report, kernels=(hostile(report),))) as pilot:
         screen = dialogue(name, pilot.app)
         pilot.app.push_screen(screen)

@@ -322,7 +322,9 @@ def test_a_killed_run_is_an_error_of_the_run(start: Start, tmp_path: Path) -> No
 
     def run_of() -> list[int]:
         found = [int(pid) for one in children.glob("*/children") for pid in one.read_text().split()]
-        return [pid for pid in found if b"feed_child" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return [
+            pid for pid in found if b"child_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
 
     terminal.wait(lambda screen: bool(run_of()))
     for pid in run_of():

@@ -21,6 +21,7 @@ from kinspect.tui.application import Opening
 from kinspect.tui.screens.compare.page import ComparePage
 from kinspect.tui.screens.findings.page import FindingsPage
 from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.recompile import RECOMPILE
 from kinspect.tui.screens.trials import TrialsScreen, _style
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
@@ -100,9 +101,7 @@ def child(monkeypatch: pytest.MonkeyPatch, compiled: KernelReport) -> Child:
         ("rows", rows[:2]),
         ("rows", rows),
     )
-    monkeypatch.setattr(
-        "kinspect.tui.trials_child.trials_child", lambda kernel, rules, request: fake
-    )
+    monkeypatch.setattr("kinspect.tui.screens.trials.MessagingChild", lambda *work: fake)
     return fake
 
 
@@ -179,10 +178,10 @@ async def test_enter_compares_with_the_kernel_as_it_is(
     asked = []
 
     class Compile:
-        def __init__(self, kernel: KernelReport, variant: object, request: Request) -> None:
-            asked.append(variant)
+        def __init__(self, work: tuple[KernelReport, object, Request]) -> None:
+            asked.append(work[1])
 
-        def run(self, on_progress: Callable[[str], None]) -> KernelReport:
+        def run(self) -> KernelReport:
             if len(asked) == 1:
                 raise KinspectError("compile: no such luck", "")
             return new
@@ -190,7 +189,10 @@ async def test_enter_compares_with_the_kernel_as_it_is(
         def stop(self) -> None:
             pass
 
-    monkeypatch.setattr("kinspect.tui.recompile_child.Recompile", Compile)
+    def started(function: str, work: Any) -> Any:
+        return Compile(work) if function == RECOMPILE else child
+
+    monkeypatch.setattr("kinspect.tui.screens.trials.MessagingChild", started)
     async with opened((120, 40), "findings", of=replace(report, kernels=(compiled,))) as pilot:
         screen = await trials_on(pilot, "T")
         child.steps.release(4)
@@ -214,7 +216,7 @@ async def test_what_cannot_be_tried_says_why(
 ) -> None:
     error = KinspectError("no change is known that could cure it", "r compiles it with your own")
     fake = Child(error=error)
-    monkeypatch.setattr("kinspect.tui.trials_child.trials_child", lambda *work: fake)
+    monkeypatch.setattr("kinspect.tui.screens.trials.MessagingChild", lambda *work: fake)
     async with opened((120, 40), "findings", of=replace(report, kernels=(compiled,))) as pilot:
         await trials_on(pilot, "T")
         fake.steps.release()
@@ -233,11 +235,11 @@ async def test_the_kernel_page_tries_the_cures_of_the_line(
 ) -> None:
     asked: list[frozenset[str]] = []
 
-    def started(kernel: KernelReport, rules: frozenset[str], request: Request) -> Child:
-        asked.append(rules)
+    def started(function: str, work: tuple[KernelReport, frozenset[str], Request]) -> Child:
+        asked.append(work[1])
         return Child()
 
-    monkeypatch.setattr("kinspect.tui.trials_child.trials_child", started)
+    monkeypatch.setattr("kinspect.tui.screens.trials.MessagingChild", started)
     small = next(kernel for kernel in report.kernels if kernel.name == "small")
     other = replace(small.findings[0], rule="KI022", locations=(), lines=())
     kernel = replace(small, variant=compiled.variant, findings=(*small.findings, other))
@@ -307,7 +309,7 @@ async def test_a_finding_promises_nothing_once_no_change_helped(
     useless = Trial(change("num_warps", 8), False, {}, {}, launches=True, time=slower)
     told = replace(saving, trials=(useless,), fix_is_trials=True)
     fake = Child(("findings", (told, *others)))
-    monkeypatch.setattr("kinspect.tui.trials_child.trials_child", lambda *work: fake)
+    monkeypatch.setattr("kinspect.tui.screens.trials.MessagingChild", lambda *work: fake)
     async with opened(of=replace(report, kernels=(kernel,))) as pilot:
         pilot.app.open_kernel(kernel.id)  # type: ignore[attr-defined]
         page = pilot.app.screen

@@ -22,8 +22,6 @@ class ColumnsMenu(Dialogue[list[str]]):
 
     Args:
         columns: name -> title, and one line on it.
-        shown_names: the columns that are shown now, in their order.
-        default: the columns that are shown unless the user chose others.
     """
 
     DEFAULT_CSS = """
@@ -50,13 +48,11 @@ class ColumnsMenu(Dialogue[list[str]]):
         self._names = [*shown_names, *(name for name in columns if name not in shown_names)]
 
     def compose(self) -> ComposeResult:
-        """A table of all columns."""
         with Vertical() as box:
             entitle(box, "Columns", "space shows or hides  J/K moves  R default  enter closes")
             yield Table(id="columns", least_first=_TITLE)
 
     def on_resize(self) -> None:
-        """Fills the table for its new width, once it has been laid out."""
         self.call_after_refresh(self._fill, None)
 
     def _fill(self, cursor: int | None) -> None:
@@ -97,7 +93,6 @@ class ColumnsMenu(Dialogue[list[str]]):
             self._fill(new_index)
 
     def action_default(self) -> None:
-        """Shows the default columns."""
         default = self._default
         self._shown = list(default)
         self._names = [*default, *(name for name in self._columns if name not in default)]
@@ -107,5 +102,4 @@ class ColumnsMenu(Dialogue[list[str]]):
         self._shown.sort(key=self._names.index)
 
     def action_close(self) -> None:
-        """Closes the menu."""
         self.dismiss([] if tuple(self._shown) == self._default else self._shown)

@@ -25,8 +25,6 @@ class Command(Struct, frozen=True):
     """A command.
 
     Attributes:
-        title: its name.
-        about: what it does, or its key.
         run: does it; what it returns may have to be awaited.
     """
 
@@ -60,11 +58,7 @@ def commands(app: Application, screen: Screen[object]) -> Iterator[Command]:
 
 
 class CommandList(ListChooser):
-    """The commands; a number in place of a name goes to that line.
-
-    Args:
-        offered: the commands.
-    """
+    """The commands; a number in place of a name goes to that line."""
 
     PLACEHOLDER: ClassVar[str] = "a command, or the number of a line"
 

@@ -28,12 +28,7 @@ _MOST_NAME = 60
 
 
 class ExportScreen(Dialogue[None]):
-    """A field for the file's name, whose suffix chooses the format.
-
-    Args:
-        picture: the screen below the dialogue.
-        reports: whether a file of reports is suggested, not a picture.
-    """
+    """A field for the file's name, whose suffix chooses the format."""
 
     DEFAULT_CSS = """
     ExportScreen > Vertical { width: 76; max-width: 100%; max-height: 100%; overflow-y: auto; }
@@ -55,11 +50,9 @@ class ExportScreen(Dialogue[None]):
 
     @property
     def kinspect(self) -> Application:
-        """The application."""
         return cast("Application", self.app)
 
     def compose(self) -> ComposeResult:
-        """The field, the list of formats, and a line for messages."""
         box = Vertical()
         entitle(box, "Export to", "Enter writes · Tab changes the format · Esc closes")
         with box:
@@ -68,7 +61,6 @@ class ExportScreen(Dialogue[None]):
             yield Static(id="message", markup=False)
 
     def on_mount(self) -> None:
-        """Focuses the field."""
         self.query_one(Input).focus()
         self._show_formats()
 
@@ -124,7 +116,6 @@ class ExportScreen(Dialogue[None]):
         self._show_message("")
 
     def on_input_submitted(self) -> None:
-        """Writes the file; one that exists only at the second Enter."""
         if self._writing:
             return
         name = self.query_one(Input).value.strip()

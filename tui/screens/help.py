@@ -27,11 +27,7 @@ _WIDTH = 78
 _TWO_COLUMNS = 96
 """Columns of the terminal from which on the keys are set in two columns."""
 _KEYS_WIDTH = 18
-_TITLES = {
-    "CodeView": "In a text",
-    "Table": "In a table",
-    "Input": "In a field",
-}
+_TITLES = {"CodeView": "In a text", "Table": "In a table", "Input": "In a field"}
 _EVERYWHERE = frozenset({"app.help", "app.close", "escape"})  # under "Everywhere"
 
 
@@ -50,11 +46,7 @@ class KeyGroup(Struct, frozen=True):
 
 
 def groups_of(screen: Screen[object]) -> list[KeyGroup]:
-    """The marks of a page, and its keys in groups: of the page, of its widgets, of every page.
-
-    Args:
-        screen: the page; it has to be on the screen, so that it has its widgets.
-    """
+    """The marks of a page, and its keys in groups: of the page, of its widgets, of every page."""
     app = screen.app
     keymap = app.opening.preferences.keys if isinstance(app, Application) else {}
     page_name = screen.NAME if isinstance(screen, Page) else ""
@@ -113,12 +105,7 @@ def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[KeyHelp, ...]:
 
 
 def help_text(groups: Sequence[KeyGroup], width: int) -> Text:
-    """The help as text.
-
-    Args:
-        groups: the page's marks and keys.
-        width: of the text, in columns.
-    """
+    """The help as text."""
     text = Text()
     blocks = [
         _block(group, (width - 4) // 2 if width >= _TWO_COLUMNS else width) for group in groups
@@ -169,11 +156,7 @@ def _in_two_columns(blocks: Sequence[Sequence[Text]], width: int) -> Text:
 
 
 class HelpScreen(TextDialogue):
-    """A dialogue that shows the help of the page below it.
-
-    Args:
-        screen: the page.
-    """
+    """A dialogue that shows the help of the page below it."""
 
     DEFAULT_CSS = """
     HelpScreen > VerticalScroll { min-width: 78; max-width: 150; max-height: 100%; }
@@ -187,17 +170,14 @@ class HelpScreen(TextDialogue):
         self._title = f"{spec.title}: {spec.about}" if spec is not None else "Help"
 
     def compose(self) -> ComposeResult:
-        """A scrolling text in a box."""
         box = VerticalScroll()
         entitle(box, self._title, "j/k scroll · Esc closes")
         with box:
             yield Static(id="text", markup=False)
 
     def on_mount(self) -> None:
-        """Focuses the text, so that keys scroll it."""
         self.query_one(VerticalScroll).focus()
 
     def on_resize(self, event: Resize) -> None:
-        """Lays out the text for the new width."""
         width = min(max(_WIDTH, event.size.width * 9 // 10), 150, event.size.width) - 5
         self.query_one("#text", Static).update(help_text(self._groups, max(20, width)))

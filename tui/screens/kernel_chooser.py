@@ -13,12 +13,7 @@ from .list_chooser import Choice, ListChooser
 def worst_kernel(
     session: Session, is_preferred: Callable[[KernelReport], bool] = lambda kernel: True
 ) -> str | None:
-    """The id of the kernel with the worst findings; None if there is no kernel.
-
-    Args:
-        session: the kernels.
-        is_preferred: the kernels to choose from, unless there are none of them.
-    """
+    """The id of the kernel with the worst findings; None if there is no kernel."""
     kernels = worst_first([entry.report for entry in session.ordered()])
     return next((k.id for k in kernels if is_preferred(k)), kernels[0].id if kernels else None)
 
@@ -28,13 +23,7 @@ def kernel_chooser(
     current: str | None,
     mark: Callable[[KernelReport], str] = lambda kernel: "",
 ) -> ListChooser:
-    """A list of kernels; its result is the chosen kernel's id.
-
-    Args:
-        kernels: the kernels to choose from.
-        current: the id of the kernel that the cursor starts on.
-        mark: returns the sign before a kernel, such as one for kernels with a pass dump.
-    """
+    """A list of kernels; its result is the chosen kernel's id."""
 
     def choice(kernel: KernelReport) -> Choice:
         text = f"{mark(kernel):<1} {kernel.name}  {kernel.arch or '-'}  {configuration(kernel)}"

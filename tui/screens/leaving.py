@@ -20,7 +20,6 @@ class LeaveScreen(Dialogue[Choice]):
     """Asks what to do with what would be lost.
 
     Args:
-        losses: what that is, as clauses.
         save: what saves it, in words; "" where nothing can.
     """
 
@@ -37,7 +36,6 @@ class LeaveScreen(Dialogue[Choice]):
         self._save = save
 
     def compose(self) -> ComposeResult:
-        """What would be lost, and the choices with their keys."""
         choices = (("s", self._save), ("d", "leave without it"), ("esc", "stay"))
         text = Text("\n").join(Text(loss) for loss in self._losses)
         text.append("\n")
@@ -50,5 +48,4 @@ class LeaveScreen(Dialogue[Choice]):
             yield Static(text, markup=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Saving is no choice where nothing can be saved."""
         return bool(self._save) or parameters != ("save",)

@@ -21,8 +21,6 @@ class Choice(Struct, frozen=True):
 
     Attributes:
         key: the dialogue's result if it is chosen.
-        text: what the row shows.
-        spans: the colours of that.
         searched: what is searched for the words that are typed; "" for the text.
     """
 
@@ -33,13 +31,7 @@ class Choice(Struct, frozen=True):
 
 
 class ListChooser(Dialogue[str | None]):
-    """A filtered list; its result is the key of the chosen row, or None.
-
-    Args:
-        title: of the dialogue.
-        choices: the rows.
-        current: the key of the row that the cursor starts on.
-    """
+    """A filtered list; its result is the key of the chosen row, or None."""
 
     DEFAULT_CSS = """
     ListChooser > Vertical { max-width: 120; height: 80%; min-height: 5; }
@@ -62,7 +54,6 @@ class ListChooser(Dialogue[str | None]):
         self._shown: list[Choice] = []
 
     def compose(self) -> ComposeResult:
-        """Stacks the filter's input line and the list."""
         with Vertical() as box:
             entitle(box, self._heading)
             yield Input(placeholder=self.PLACEHOLDER, compact=True)
@@ -70,20 +61,16 @@ class ListChooser(Dialogue[str | None]):
             yield Static("Enter takes it · Esc goes back", markup=False)
 
     def on_mount(self) -> None:
-        """Lists all rows, with the current one under the cursor."""
         self._filter("")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters the list while the user types."""
         self._filter(event.value)
 
     def on_input_submitted(self) -> None:
-        """Chooses the row under the cursor."""
         cursor = self.query_one(RowList).cursor
         self.dismiss(self._shown[cursor].key if cursor < len(self._shown) else None)
 
     def on_row_list_opened(self) -> None:
-        """Chooses a row that was double-clicked."""
         self.on_input_submitted()
 
     def action_move(self, lines: int) -> None:

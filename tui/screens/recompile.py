@@ -21,18 +21,15 @@ from .dialogue import Dialogue, entitle
 
 if TYPE_CHECKING:
     from ..application import Application
-    from ..recompile_child import Recompile
+    from ..child_process import MessagingChild
 
 _TICK = 0.2
+RECOMPILE = "kinspect.tui.recompiling:recompile"
+"""What a child process is to do."""
 
 
 def recompile(app: Application, entry: SessionKernel) -> None:
-    """Opens the form for a kernel; adds the compiled kernel to the session and compares the two.
-
-    Args:
-        app: the application.
-        entry: the kernel.
-    """
+    """Opens the form for a kernel; adds the compiled kernel to the session and compares the two."""
     from ..recompiling import settings_of_kernel
 
     try:
@@ -55,7 +52,6 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
     """The form; its result is the new report and the changed settings as text.
 
     Args:
-        entry: the kernel.
         request: the run of the kernel; None: the default options compile it.
     """
 
@@ -84,14 +80,13 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         self._entry = entry
         self._request = request if request is not None else Request(())
         self._settings = settings_of_kernel(entry.report)
-        self._compile_job: Recompile | None = None
+        self._compile_job: MessagingChild | None = None
         self._stage = ""  # of the compile that runs; empty if none does
         self._started_at = 0.0
         self._cancelled = False
         self._submitted: Input | None = None  # the field with the focus when it was submitted
 
     def compose(self) -> ComposeResult:
-        """A line for each setting, the options first."""
         report = self._entry.report
         with VerticalScroll(can_focus=False) as box:
             title = f"Recompile {report.name} for {report.arch}"
@@ -113,12 +108,10 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
             yield Static("", id="message", markup=False)
 
     def on_mount(self) -> None:
-        """Focuses the first field."""
         self.query(Input).first().focus()
         self.set_interval(_TICK, self._tick)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Marks a changed value, and shows the kernel's value beside it."""
         event.stop()
         setting = next(
             candidate for candidate in self._settings if candidate.name == event.input.name
@@ -131,7 +124,6 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         was.update(f"was {old or 'not set'}" if changed else "")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Compiles, unless a compile is running."""
         event.stop()
         if self._stage:
             return
@@ -155,14 +147,15 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
 
     def _compile(self, changed: Mapping[str, Value]) -> None:
         """Compiles, in a thread, and hands the report or the failure to the UI's thread."""
-        from ..recompile_child import Recompile
+        from ..child_process import MessagingChild
 
         def show_stage(stage: str) -> None:
             self._stage = stage
 
         report: KernelReport | None = None
         failure: KinspectError | None = None
-        self._compile_job = job = Recompile(self._entry.report, changed, self._request)
+        work = self._entry.report, changed, self._request
+        self._compile_job = job = MessagingChild(RECOMPILE, work)
         if self._cancelled:  # before there was a job to stop
             job.stop()
         try:
@@ -202,7 +195,6 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
             self._submitted.focus()
 
     def unfinished(self) -> str:
-        """The compile that is running, or the values that were typed."""
         if self._stage:
             return "a recompile is running"
         typed = any(field.has_class("changed") for field in self.query(Input))
@@ -214,7 +206,6 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         self.dismiss(None)
 
     def on_unmount(self) -> None:
-        """Stops the compile when the application ends."""
         self._abort()
 
     def _abort(self) -> None:

@@ -15,12 +15,7 @@ from .dialogue import TextDialogue, entitle
 
 
 class ExplainScreen(TextDialogue):
-    """An explanation of the instruction or finding under the cursor.
-
-    Args:
-        title: what is explained.
-        text: plain lines.
-    """
+    """An explanation of the instruction or finding under the cursor."""
 
     DEFAULT_CSS = """
     ExplainScreen > VerticalScroll {
@@ -34,18 +29,13 @@ class ExplainScreen(TextDialogue):
         self._text = text
 
     def compose(self) -> ComposeResult:
-        """The frame."""
         with VerticalScroll() as frame:
             entitle(frame, self._title, "escape closes")
             yield Static(self._text, markup=False)
 
 
 class FailureScreen(TextDialogue):
-    """A failure in full, with the end of the user's code's output.
-
-    Args:
-        error: the failure.
-    """
+    """A failure in full, with the end of the user's code's output."""
 
     DEFAULT_CSS = """
     FailureScreen > VerticalScroll { border: round $error; border-title-color: $error; }
@@ -59,7 +49,6 @@ class FailureScreen(TextDialogue):
         self._error = error
 
     def compose(self) -> ComposeResult:
-        """The message, the hint and the output."""
         error = self._error
         with VerticalScroll() as scroll:
             entitle(scroll, f"failed to {error.stage}", "y copies  esc closes")
@@ -73,7 +62,6 @@ class FailureScreen(TextDialogue):
                 yield Static(error.output.rstrip(), markup=False, classes="output")
 
     def action_copy(self) -> None:
-        """Copies the failure with its hint and output."""
         error = self._error
         parts = (error.file, error.kernel, f"{error.stage}: {error.message}", error.hint)
         self.app.copy_to_clipboard("\n".join(part for part in (*parts, error.output) if part))

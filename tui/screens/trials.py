@@ -17,18 +17,18 @@ from ...inspector.explain.time_view import amount
 from ...inspector.explain.view import kib, plural
 from ...inspector.model import Change, Finding, KernelReport, Scalar, Trial, Variant
 from ...inspector.pipeline.jobs import Request
+from ..child_process import MessagingChild
 from ..key_table import bind
 from ..session import SessionKernel
 from ..widgets.bars import Piece
 from ..widgets.table import Table
 from ..widgets.table_rows import ColumnHead, TableRow
 from .dialogue import Dialogue, entitle
+from .recompile import RECOMPILE
 
 if TYPE_CHECKING:
     from ...inspector.compare.trials.results import TrialRow
     from ..application import Application
-    from ..child_process import MessagingChild
-    from ..recompile_child import Recompile
 
 _FIGURES = (
     ("time.us", "µs", 9),
@@ -61,8 +61,6 @@ class TrialsScreen(Dialogue[None]):
     """The trials of one kernel.
 
     Args:
-        entry: the kernel.
-        rules: ids of the rules whose findings are tried.
         request: the run of the kernel; None: the default options compile it.
     """
 
@@ -85,7 +83,7 @@ class TrialsScreen(Dialogue[None]):
         self._rules = rules
         self._request = request if request is not None else Request(())
         self._child: MessagingChild | None = None
-        self._compile: Recompile | None = None
+        self._compile: MessagingChild | None = None
         self._planned = 0
         self._rows: tuple[TrialRow, ...] = ()
         self._variants: dict[tuple[Change, ...], Variant] = {}
@@ -103,20 +101,17 @@ class TrialsScreen(Dialogue[None]):
             yield Static("", id="state", markup=False)
 
     def on_mount(self) -> None:
-        """Starts trying."""
         self.query_one(Table).focus()
         self._show()
         self.run_worker(self._try, thread=True, group="trials")
 
     def on_resize(self) -> None:
-        """Lays the table out again, once it has its new width."""
         self.call_after_refresh(self._show)
 
     def _try(self) -> None:
         """Takes the messages of the child, in a thread."""
-        from ..trials_child import trials_child
-
-        self._child = child = trials_child(self._entry.report, self._rules, self._request)
+        work = self._entry.report, self._rules, self._request
+        self._child = child = MessagingChild("kinspect.tui.trials_child:try_changes", work)
         failure = ""
         try:
             for kind, payload in child.messages():
@@ -211,16 +206,15 @@ class TrialsScreen(Dialogue[None]):
                 "this is the baseline itself" if not changes else "it was not compiled"
             )
             return
-        from ..recompile_child import Recompile
-
         self._stop()
         self._failure, self._stage = "", f"{trials_view.changes_text(changes)}: being read …"
         self._show()
-        self._compile = job = Recompile(self._entry.report, variant, self._request)
+        work = self._entry.report, variant, self._request
+        self._compile = job = MessagingChild(RECOMPILE, work)
 
         def compile_change() -> None:
             try:
-                report = job.run(lambda stage: None)
+                report = job.run()
             except KinspectError as error:
                 self._call(self._compiled, changes, error)
             else:
@@ -243,7 +237,6 @@ class TrialsScreen(Dialogue[None]):
         app.compare(self._entry.report, result)
 
     def unfinished(self) -> str:
-        """The trials that are running, or the compile of one of them."""
         return "cures are being tried" if self._is_running or self._compile is not None else ""
 
     def action_cancel(self) -> None:
@@ -255,7 +248,6 @@ class TrialsScreen(Dialogue[None]):
             self.dismiss()
 
     def on_unmount(self) -> None:
-        """Stops everything when the dialogue or the application ends."""
         self._stop()
         if self._compile is not None:
             self._compile.stop()

@@ -96,14 +96,7 @@ class CodeView(CodeRows, can_focus=True):
         keep_folds: bool = False,
         folded: Iterable[int] = (),
     ) -> None:
-        """Shows another text, or the same one with more known about it.
-
-        Args:
-            text: the text.
-            cursor: the line to put the cursor on; None leaves it where it is.
-            keep_folds: whether closed folds stay closed.
-            folded: the lines at which further folds are closed.
-        """
+        """Shows another text, or the same one with more known about it."""
         still_folded = self._rows.folded if keep_folds else set[int]()
         if text.lines is not self._text.lines:
             self._longest = text.width()
@@ -118,12 +111,7 @@ class CodeView(CodeRows, can_focus=True):
         self.refresh()
 
     def update_folds(self, folds: Mapping[int, int], closed: Iterable[int]) -> None:
-        """Replaces the folds of the same text, without moving what the user looks at.
-
-        Args:
-            folds: line that stays visible -> last hidden line.
-            closed: lines at which new folds are closed, unless they would hide the cursor.
-        """
+        """Replaces the folds of the same text, without moving what the user looks at."""
         old_folds, cursor = self._text.folds or {}, self._cursor
         newly_closed = {
             start
@@ -177,11 +165,9 @@ class CodeView(CodeRows, can_focus=True):
         self.refresh()
 
     def jump_rows(self) -> Iterable[int]:
-        """As of `Jumping`."""
         return range(min(self._height, len(self._rows) - self.scroll_offset.y))
 
     def jump_to(self, row: int) -> None:
-        """As of `Jumping`."""
         self.deselect()
         self.move_to(self._rows.line_at(self.scroll_offset.y + row))
 
@@ -193,13 +179,7 @@ class CodeView(CodeRows, can_focus=True):
         return max(lines, key=lambda line: (self._heat[line], -line), default=None)
 
     def move_to(self, line: int, *, quiet: bool = False, centre: bool = False) -> None:
-        """Puts the cursor on a line and brings it into view; opens folds that hide it.
-
-        Args:
-            line: the line; one beyond the ends means the first or last.
-            quiet: whether to post no `Moved`.
-            centre: whether to centre the line if it is not visible yet.
-        """
+        """Puts the cursor on a line and brings it into view; opens folds that hide it."""
         line = max(0, min(line, len(self._text.lines) - 1))
         if self._rows.reveal(line):
             self._lay_out()
@@ -219,7 +199,6 @@ class CodeView(CodeRows, can_focus=True):
         self.post_message(self.Moved(self, line))
 
     def action_move(self, lines: int) -> None:
-        """Moves the cursor by visible lines."""
         self._step(lines)
 
     def action_select(self, lines: int) -> None:
@@ -229,7 +208,6 @@ class CodeView(CodeRows, can_focus=True):
         self._step(lines)
 
     def action_page(self, pages: int) -> None:
-        """Moves the cursor by screens."""
         self._step(pages * max(1, self.size.height - 2))
 
     def action_go(self, line: int) -> None:
@@ -237,7 +215,6 @@ class CodeView(CodeRows, can_focus=True):
         self.move_to(line if line >= 0 else len(self._text.lines) - 1)
 
     def action_shift(self, columns: int) -> None:
-        """Scrolls sideways."""
         self.scroll_to(x=max(0, self.scroll_offset.x + columns), animate=False)
 
     def action_fold(self) -> None:
@@ -314,7 +291,6 @@ class CodeView(CodeRows, can_focus=True):
         self._take_rows(Size(self._text.gutter_width + self._longest + 1, len(self._rows)))
 
     def on_resize(self, event: Resize) -> None:
-        """Keeps the cursor in view."""
         self._bring_into_view(self._cursor, not self._laid_out)
         self._laid_out = True
 
@@ -331,7 +307,6 @@ class CodeView(CodeRows, can_focus=True):
                 self.move_to(self._rows.line_at(row))
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """Redraws the cursor's line, which looks different without the focus."""
         super().watch_has_focus(has_focus)
         self._refresh_lines((self._cursor,))
 

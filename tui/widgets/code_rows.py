@@ -55,7 +55,6 @@ class CodeRows(Jumping):
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
-        """Renders a row of the view."""
         self._check_styles()
         width = self.size.width - self.scrollbar_size_vertical
         row = self.scroll_offset.y + y

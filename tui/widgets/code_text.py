@@ -24,7 +24,6 @@ class Text(Struct, frozen=True):
     """A text with colours, a gutter and folds.
 
     Attributes:
-        lines: the text; line 0 is the first.
         spans: line -> its coloured pieces, in order and disjoint.
         gutter: line -> the pieces left of it, always of `gutter_width` columns.
         folds: line -> the last of the lines that can be folded away under it.
@@ -85,9 +84,7 @@ class VisibleRows:
     """The visible lines of a text: all but those folded away.
 
     Args:
-        lines: the number of lines of the text.
         folds: line -> the last of the lines that can be folded away under it.
-        folded: the lines whose folds are closed.
     """
 
     def __init__(
@@ -126,9 +123,7 @@ class VisibleRows:
             self.folded |= toggled
         else:
             self.folded -= toggled
-        if len(toggled) == 1 and self._visible is not None:
-            self._update_one(toggled.pop(), folded)
-        elif toggled:
+        if toggled:
             self._lay_out()
 
     def fold_of(self, line: int) -> int | None:
@@ -150,31 +145,13 @@ class VisibleRows:
         return bool(hiding)
 
     def _lay_out(self) -> None:
-        self._visible = self._between(0, self._lines, self.folded) if self.folded else None
-
-    def _between(self, first: int, stop: int, folded: Iterable[int]) -> list[int]:
-        """The visible lines from `first` to before `stop`, with these folds closed."""
-        visible: list[int] = []
-        line = first
-        for start in sorted(folded):
-            if start < line:
-                continue  # within another fold
-            visible.extend(range(line, start + 1))
-            line = self._folds[start] + 1
-        visible.extend(range(line, stop))
-        return visible
-
-    def _update_one(self, start: int, folded: bool) -> None:
-        """Updates the visible lines for one fold; there may be tens of thousands of others."""
-        visible = self._visible
-        assert visible is not None
-        row = bisect.bisect_left(visible, start)
-        if row == len(visible) or visible[row] != start:
-            return  # the fold is hidden in another one
-        first, stop = start + 1, self._folds[start] + 1
-        end = bisect.bisect_left(visible, stop)
-        within = [inner for inner in self.folded if first <= inner < stop]
-        if any(self._folds[inner] >= stop for inner in within):
-            self._lay_out()  # folds that overlap without one containing the other
+        if not self.folded:
+            self._visible = None
             return
-        visible[row + 1 : end] = [] if folded else self._between(first, stop, within)
+        self._visible = []
+        line = 0
+        for start in sorted(self.folded):
+            if start >= line:  # else within another fold
+                self._visible.extend(range(line, start + 1))
+                line = self._folds[start] + 1
+        self._visible.extend(range(line, self._lines))

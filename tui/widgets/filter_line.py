@@ -9,13 +9,7 @@ from textual.widgets import Input
 
 
 class FilterLine(Input):
-    """An input line that is visible while it has a filter; enter keeps that, escape clears it.
-
-    Args:
-        placeholder: a hint at what can be typed.
-        target: a selector of the list, which gets the focus once the user has finished typing.
-        id: Textual's id of the widget.
-    """
+    """An input line that is visible while it has a filter; enter keeps that, escape clears it."""
 
     DEFAULT_CSS = """
     FilterLine {
@@ -43,12 +37,10 @@ class FilterLine(Input):
         self.focus()
 
     def action_drop(self) -> None:
-        """Clears the filter and leaves the line."""
         self.value = ""
         self.action_keep()
 
     def action_keep(self) -> None:
-        """Leaves the line with its filter."""
         self.set_class(bool(self.value), "-shown")
         self.screen.query_one(self._target).focus()
 

@@ -14,11 +14,7 @@ from .code import CodeView
 
 
 def word_filter(typed: str) -> Callable[[str], bool]:
-    """A test of texts: whether they contain all words of a filter, in any letter case.
-
-    Args:
-        typed: the words, separated by blanks; without any, all texts pass.
-    """
+    """A test of texts: whether they contain all words of a filter, in any letter case."""
     words = typed.lower().split()
 
     def has_words(text: str) -> bool:
@@ -31,9 +27,7 @@ def word_filter(typed: str) -> Callable[[str], bool]:
 class RowList(CodeView):
     """A list with one line for each row; enter or a double click opens a row, space folds it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        bind("open", "open", "Open"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [bind("open", "open", "Open")]
 
     class Opened(Message):
         """The user opened a row."""
@@ -56,6 +50,5 @@ class RowList(CodeView):
             self.post_message(self.Folded(self, self.cursor))
 
     def on_click(self, event: Click) -> None:
-        """Opens a row that was double-clicked."""
         if event.chain == 2:
             self.action_open()

@@ -12,19 +12,13 @@ from .find import Search, place, step
 
 
 class FindLine(FilterLine):
-    """Marks what is typed in some views while it is typed; it is visible while it has words.
-
-    Args:
-        views: returns the views, of which one is moved and the others follow.
-        id: Textual's id of the widget.
-    """
+    """Marks what is typed in some views while it is typed; it is visible while it has words."""
 
     def __init__(self, views: Callable[[], Sequence[CodeView]], *, id: str | None = None) -> None:
         super().__init__("words, or a regular expression, in this text", "", id=id)
         self._views = views
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Marks the matches and goes to the first from the cursor on."""
         event.stop()
         self.mark()
         view = self._current
@@ -66,6 +60,5 @@ class FindLine(FilterLine):
         return sorted({n for lines in texts for n in Search(lines).find(self.value).lines})
 
     def action_keep(self) -> None:
-        """Leaves the line with its words."""
         self.set_class(bool(self.value), "-shown")
         self._current.focus()

@@ -85,7 +85,6 @@ class Heading(PartedWidget):
         self._spots: list[tuple[range, str]] = []  # columns of the widget, and the page there
 
     def on_click(self, event: Click) -> None:
-        """Opens the page that was clicked on."""
         for columns, name in self._spots:
             if event.x in columns:
                 event.stop()
@@ -93,7 +92,6 @@ class Heading(PartedWidget):
                     self._page.kinspect.action_page(name)
 
     def on_mount(self) -> None:
-        """Follows the page, whose crumb changes with what it draws."""
         self._shown = ""
         self._page.drawn_signal.subscribe(self, self._update, immediate=True)
 
@@ -108,7 +106,6 @@ class Heading(PartedWidget):
             self.refresh()
 
     def render(self) -> Text:
-        """The line, cut to the widget's width."""
         current = self._page.NAME
         width = self.size.width
         current_style, other_style = self.part_style("here"), self.part_style("other")

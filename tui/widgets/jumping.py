@@ -22,7 +22,7 @@ class Jumping(Styled):
     """A view whose rows have letters while the user chooses one: in all such views of the page."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("jump", "jump", "To any row by its two letters", show=False),
+        bind("jump", "jump", "To any row by its two letters", show=False)
     ]
     DEFAULT_CSS = """
     Jumping > .code--jump { background: $accent; color: $background; text-style: bold; }

@@ -21,11 +21,7 @@ class _Hint(Struct, frozen=True):
 
 
 class Keys(PartedWidget):
-    """Shows the keys of the page and of the focused widget; a click presses one.
-
-    Args:
-        palette: whether to show the key of the list of commands at the right, if there is room.
-    """
+    """Shows the keys of the page and of the focused widget; a click presses one."""
 
     PREFIX = "keys"
     DEFAULT_CSS = """
@@ -45,7 +41,6 @@ class Keys(PartedWidget):
         self._click_regions: list[tuple[int, int, str]] = []  # (start, end column, key to press)
 
     def on_mount(self) -> None:
-        """Redraws the line when the focus moves."""
         self.screen.bindings_updated_signal.subscribe(self, self._redraw)
 
     def _redraw(self, screen: Screen[object]) -> None:
@@ -53,7 +48,6 @@ class Keys(PartedWidget):
             self.refresh()
 
     def render(self) -> Text:
-        """The hints that fit, those of the page before those of the application."""
         style = self.part_style("key")
         text, width = Text(no_wrap=True), self.size.width
         self._click_regions = []
@@ -111,7 +105,6 @@ class Keys(PartedWidget):
         return [_Hint(tuple(keys), descriptions[name]) for name, keys in keys_of.items()]
 
     def on_click(self, event: Click) -> None:
-        """Presses the key that was clicked."""
         for start, stop, key in self._click_regions:
             if start <= event.x < stop:
                 self.app.simulate_key(key)

@@ -73,12 +73,7 @@ class Roofline(Plot):
         self._point_cells: dict[tuple[int, int], int] = {}  # (column, row) -> number of its point
 
     def show(self, points: Sequence[RooflinePoint], chosen: int | None = None) -> None:
-        """Replaces the points.
-
-        Args:
-            points: the kernels; their intensities and rates must be positive.
-            chosen: the index of the highlighted one, if any.
-        """
+        """Replaces the points."""
         if points is not self._points or chosen != self._chosen:
             self._points, self._chosen = points, chosen
             self.redraw()
@@ -94,7 +89,6 @@ class Roofline(Plot):
             self.post_message(self.Picked(self, min(distances)[1]))
 
     def draw(self) -> list[list[Piece]]:
-        """The title, the picture above its axis, and the ticks."""
         self._point_cells = {}
         width, height = self.size
         if not self._points:

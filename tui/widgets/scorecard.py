@@ -23,7 +23,6 @@ class CardFact(Struct, frozen=True):
 
     Attributes:
         label: what the text is about; "" for none.
-        text: the text.
         style: `error`, `warning`, `info`, `dim` or "" for none.
         brief: whether it goes before the others, in a row, in a card of a few lines.
     """
@@ -45,11 +44,8 @@ class Card(Struct, frozen=True):
     """The figures of a loop, or of a kernel without loops.
 
     Attributes:
-        title: the loop's or kernel's name.
         about: the parts of the loop's title: its lines, unroll factor and depth.
         known_about: those of them that say something known, for where there is little room.
-        mix: its instructions by kind.
-        blocks: further facts.
     """
 
     title: str
@@ -97,18 +93,11 @@ class ScoreCard(PartedWidget):
         self._base: Style | None = None
 
     def show(self, card: Card | None, line_block: CardBlock, note: str = "") -> None:
-        """Shows a card and the facts of a line.
-
-        Args:
-            card: the card; None if nothing is known yet.
-            line_block: the facts of the line.
-            note: why there is no card, shown in its place.
-        """
+        """Shows a card and the facts of a line."""
         self._card, self._line_block, self._note = card, line_block, note
         self._draw()
 
     def on_resize(self, event: Resize) -> None:
-        """Lays out the card for the new size."""
         self._draw()
 
     def notify_style_update(self) -> None:
@@ -117,7 +106,6 @@ class ScoreCard(PartedWidget):
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        """Renders a row."""
         width, style = self.size.width, self._base
         if style is None:  # cached, since Textual computes it from all ancestors at every call
             style = self._base = self.rich_style

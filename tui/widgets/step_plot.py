@@ -23,7 +23,6 @@ class StepFunction(Struct, frozen=True):
         title: names both quantities, as in `waves/SIMD over VGPRs`.
         short_title: names what it is drawn over, for narrow plots; "" for none.
         points: (x, y): the value is y from just after the previous point's x up to and including x.
-        max_y: the largest y of the axis.
         current: the current point; None if it is unknown.
         step: the nearest better point; None if there is none.
         needs: the other change that this step needs; "" if it needs none.
@@ -78,7 +77,6 @@ class StepPlot(Plot):
         self.redraw()
 
     def on_click(self, event: Click) -> None:
-        """Reports the x under the mouse."""
         width = self._columns
         if self._steps.points and width > 1 and 0 <= event.x - self._margin < width:
             last = self._steps.points[-1][0]
@@ -93,7 +91,6 @@ class StepPlot(Plot):
         return self.size.width - self._margin - 1
 
     def draw(self) -> list[list[Piece]]:
-        """The title, the curve above its axis, and the ticks."""
         steps, height = self._steps, self.size.height - 3  # title, axis, ticks
         rows: list[list[Piece]] = [self._head()]
         if not steps.points or height < 2 or self._columns < 8:
@@ -148,10 +145,7 @@ class StepPlot(Plot):
         levels = [row(steps.value_at(c / (width - 1) * last)) for c in range(width)]
         cells = _staircase(levels, height)
         if steps.step is not None:
-            cells[row(steps.step[1])][column(steps.step[0])] = (
-                "◇" if steps.needs else "◆",
-                "step",
-            )
+            cells[row(steps.step[1])][column(steps.step[0])] = ("◇" if steps.needs else "◆", "step")
         if steps.current is not None:
             r, c = row(steps.current[1]), column(steps.current[0])
             for below in range(r + 1, height):

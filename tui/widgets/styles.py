@@ -49,7 +49,6 @@ class PartedWidget(Widget):
         return style
 
     def notify_style_update(self) -> None:
-        """Forgets the styles, because the theme may have changed."""
         self._part_styles = {"": Style()}
         super().notify_style_update()
 

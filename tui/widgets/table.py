@@ -17,6 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from ..key_table import bind
+from .bars import Piece
 from .jumping import Jumping
 from .table_rows import (
     GAP,
@@ -31,6 +32,8 @@ from .table_rows import (
 LEAST_FIRST = 26
 """Default least width of the first column, in cells."""
 
+_MOST_TEXT = 48  # cells of a column of texts
+
 Draw = Callable[[int], TableRow]
 """Number of a row, from 0 -> the row."""
 
@@ -39,7 +42,6 @@ class Table(Jumping, can_focus=True):
     """A list of rows with a cursor, below the titles of the columns.
 
     Args:
-        id: Textual's id of the widget.
         least_first: the least width of the first column, in cells.
     """
 
@@ -135,16 +137,7 @@ class Table(Jumping, can_focus=True):
         cursor: int | None = None,
         empty: str = "",
     ) -> None:
-        """Replaces the rows.
-
-        Args:
-            heads: the columns; the first takes the width that the others leave.
-            count: the number of rows.
-            draw: returns a row by its number; called when the row becomes visible.
-            sorted_by: the column that they are sorted by, and whether descending.
-            cursor: the row to put the cursor on; None leaves it where it is.
-            empty: the message shown if there are no rows.
-        """
+        """Replaces the rows."""
         self._heads, self._count, self._draw = tuple(heads), count, draw
         self._sorted, self._empty = sorted_by, empty
         self._shift = max(0, min(self._shift, len(self._heads) - 2))
@@ -153,16 +146,42 @@ class Table(Jumping, can_focus=True):
         self._set_cursor(self._cursor if cursor is None else cursor, quiet=True)
         self._redraw()
 
+    def show_texts(
+        self,
+        titles: Sequence[str],
+        rows: Sequence[tuple[Sequence[Piece], Sequence[str]]],
+        *,
+        cursor: int | None = None,
+    ) -> None:
+        """Replaces the rows by texts, figures to the right, without columns that are empty.
+
+        Args:
+            titles: of the columns.
+            rows: the first cell of each, and the texts of the others.
+            cursor: the row to put the cursor on; None leaves it where it is.
+        """
+        columns = [tuple(texts[n] for _, texts in rows) for n in range(len(titles) - 1)]
+        shown = [n for n, cells in enumerate(columns) if any(cells) or not rows]
+        heads = [ColumnHead(titles[0], titles[0], 0)]
+        for n in shown:
+            title, cells = titles[n + 1], columns[n]
+            width = min(_MOST_TEXT, max(map(len, (title, *cells))))
+            heads.append(ColumnHead(title, title, width + 1, right=all(map(_is_figure, cells))))
+
+        def draw(row: int) -> TableRow:
+            first, texts = rows[row]
+            return TableRow(tuple(first), tuple(((texts[n], ""),) for n in shown))
+
+        self.show(heads, len(rows), draw, cursor=cursor)
+
     def move_to(self, row: int) -> None:
         """Puts the cursor on a row and brings it into view."""
         self._set_cursor(row, quiet=False)
 
     def jump_rows(self) -> Iterable[int]:
-        """As of `Jumping`."""
         return range(1, 1 + min(self.size.height - 1, self._count - self.scroll_offset.y))
 
     def jump_to(self, row: int) -> None:
-        """As of `Jumping`."""
         self.move_to(self.scroll_offset.y + row - 1)
 
     def _set_cursor(self, row: int, *, quiet: bool) -> None:
@@ -186,11 +205,9 @@ class Table(Jumping, can_focus=True):
         self.refresh()
 
     def action_move(self, rows: int) -> None:
-        """Moves the cursor by rows."""
         self.move_to(self._cursor + rows)
 
     def action_page(self, pages: int) -> None:
-        """Moves the cursor by screens."""
         self.move_to(self._cursor + pages * max(1, self.size.height - 2))
 
     def action_go(self, row: int) -> None:
@@ -198,14 +215,12 @@ class Table(Jumping, can_focus=True):
         self.move_to(row if row >= 0 else self._count - 1)
 
     def action_shift(self, columns: int) -> None:
-        """Scrolls all columns but the first sideways."""
         if columns < 0 or self._columns().hidden_right > 0:
             self._shift = max(0, self._shift + columns)
             self._column_layout = None
             self._redraw()
 
     def action_open(self) -> None:
-        """Chooses the row of the cursor."""
         if self._count:
             self.post_message(self.Opened(self, self._cursor))
 
@@ -227,7 +242,6 @@ class Table(Jumping, can_focus=True):
                 self.action_open()
 
     def on_resize(self, event: Resize) -> None:
-        """Keeps the cursor in view."""
         self._set_cursor(self._cursor, quiet=True)
         width = self.scrollable_content_region.width
         if width != self._drawn_width:
@@ -247,7 +261,6 @@ class Table(Jumping, can_focus=True):
         self._strips.clear()
 
     def render_line(self, y: int) -> Strip:
-        """Draws one line of the view: the titles (0), or a row."""
         self._check_styles()
         width = self.size.width
         row = self.scroll_offset.y + y - 1
@@ -269,7 +282,6 @@ class Table(Jumping, can_focus=True):
         return self._labelled(y, cached)
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        """Redraws the cursor's row, which looks different without the focus."""
         super().watch_has_focus(has_focus)
         self.refresh(Region(0, self._cursor - self.scroll_offset.y + 1, self.size.width, 1))
 
@@ -277,3 +289,7 @@ class Table(Jumping, can_focus=True):
         """The region of the screen that a row covers."""
         y = self.region.y + 1 + row - self.scroll_offset.y
         return Region(self.region.x, y, self.region.width, 1)
+
+
+def _is_figure(cell: str) -> bool:
+    return cell == "-" or cell.lstrip("-+").replace(",", "").replace(".", "").isdigit()

@@ -24,7 +24,6 @@ class ColumnHead(Struct, frozen=True):
 
     Attributes:
         name: the column's name in messages and for sorting.
-        title: the shown text.
         width: in cells; 0 for the first column, which takes the width that the others leave.
         right: whether its cells are aligned right.
     """
@@ -57,7 +56,6 @@ class ColumnLayout(Struct, frozen=True):
     Attributes:
         width: of the table, in cells.
         first_width: of the first column, in cells.
-        first_head: of the first column.
         heads: of the columns that fit beside the first.
         hidden_left: the number of columns scrolled out of view.
         hidden_right: the number of columns that do not fit.
@@ -74,14 +72,7 @@ class ColumnLayout(Struct, frozen=True):
 def column_layout(
     heads: Sequence[ColumnHead], width: int, *, least_first: int, shift: int
 ) -> ColumnLayout:
-    """Fits columns into a table's width.
-
-    Args:
-        heads: of all columns.
-        width: of the table, in cells.
-        least_first: the least width of the first column, in cells.
-        shift: the number of columns after the first that are scrolled out of view.
-    """
+    """Fits columns into a table's width."""
     room = width - least_first
     fitting: list[ColumnHead] = []
     for head in heads[1 + shift :]:
@@ -102,13 +93,7 @@ def column_layout(
 def title_segments(
     layout: ColumnLayout, sorted_by: tuple[str, bool], style_of: StyleOf
 ) -> list[Segment]:
-    """The columns' titles, with a mark on the sorted one and the number of hidden columns.
-
-    Args:
-        layout: the columns.
-        sorted_by: the sorted column and whether its figures descend.
-        style_of: the table's styles.
-    """
+    """The columns' titles, with a mark on the sorted one and the number of hidden columns."""
     sorted_column, descending = sorted_by
     segments = []
     for index, head in enumerate((layout.first_head, *layout.heads)):
@@ -137,14 +122,7 @@ def title_segments(
 def row_segments(
     row: TableRow, layout: ColumnLayout, state: str, style_of: StyleOf
 ) -> list[Segment]:
-    """A row laid out in the columns.
-
-    Args:
-        row: the row.
-        layout: the columns.
-        state: the style of the cursor on the cursor's row, else "".
-        style_of: the table's styles.
-    """
+    """A row laid out in the columns."""
     style = partial(style_of, state)
     segments = _fitted(row.first, layout.first_width, False, row.faded, style, is_name=True)
     if row.message is not None:

@@ -48,10 +48,8 @@ class AlignedCell(Struct, frozen=True):
     """One side of a row: a heading, or an instruction.
 
     Attributes:
-        text: the heading or instruction.
         sign: whether the other side has the instruction, too.
         line: the instruction's line in the assembly, counted from 1; None for a heading.
-        style: the instruction's style in the views.
     """
 
     text: str
@@ -78,7 +76,6 @@ class Aligned(Struct, frozen=True):
     """The rows of both views.
 
     Attributes:
-        rows: all rows.
         differences: index of the first row of each difference, ascending.
         folds: (first, last) row of each long stretch in which nothing differs.
         note: why there are no rows; "" if there are some.

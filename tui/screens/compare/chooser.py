@@ -16,9 +16,11 @@ from ....inspector.explain import view
 from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...session import SessionKernel
-from ...widgets.code import Text, cut
+from ...widgets.bars import Piece
+from ...widgets.code import cut
 from ...widgets.filter_line import FilterLine
-from ...widgets.filtered_list import RowList, word_filter
+from ...widgets.filtered_list import word_filter
+from ...widgets.table import Table
 from .figures import differing
 
 _FIGURES = (
@@ -28,7 +30,7 @@ _FIGURES = (
     ("waves/SIMD", "occupancy.waves_per_eu"),
     ("hot instr.", "count.instructions"),
 )
-_KERNEL_WIDTH, _PLACE_WIDTH = 44, 30
+_PLACE_WIDTH = 30
 
 
 class Chooser(Vertical):
@@ -37,7 +39,6 @@ class Chooser(Vertical):
     DEFAULT_CSS = """
     Chooser { height: 1fr; }
     Chooser #prompt { height: auto; padding: 0 1; }
-    Chooser #titles { height: 1; color: $foreground 60%; text-style: bold; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("search", "screen.filter", "Filter"),
@@ -61,38 +62,26 @@ class Chooser(Vertical):
         self._sides: dict[str, KernelReport | None] = {"left": None, "right": None}
 
     def compose(self) -> ComposeResult:
-        """Stacks the prompt, the filter, the titles and the list."""
         yield Static(id="prompt", markup=False)
         yield FilterLine("words: kernel, case, target, file", "#choices", id="filter")
-        yield Static(id="titles", markup=False)
-        yield RowList(id="choices")
+        yield Table(id="choices")
 
     def begin(self, left: KernelReport | None, right: KernelReport | None) -> None:
         """Marks the chosen kernels and focuses the list."""
         self._sides = {"left": left, "right": right}
         self.show(self._entries)
-        self.query_one(RowList).focus()
+        self.query_one(Table).focus()
 
     def show(self, entries: Sequence[SessionKernel]) -> None:
         """Shows the kernels that pass the filter; the cursor stays with its kernel."""
-        rows = self.query_one(RowList)
-        current_key = self._filtered[rows.cursor].key if rows.cursor < len(self._filtered) else None
+        table = self.query_one(Table)
+        current = self._filtered[table.cursor].key if table.cursor < len(self._filtered) else None
         self._entries = entries
         has_words = word_filter(self._filter_text)
         self._filtered = [entry for entry in entries if has_words(_searched(entry))]
-        cells = [self._cells(entry) for entry in self._filtered]
-        titles = ("", "kernel", "target", "where", *(title for title, _ in _FIGURES), "")
-        widths = [
-            max(len(titles[n]), *(len(row[n]) for row in cells), 0) if cells else len(titles[n])
-            for n in range(len(titles))
-        ]
-        widths[0] = 2  # A, B or both
-        self.query_one("#titles", Static).update(_line(titles, widths))
-        lines = [_line(row, widths) for row in cells]
-        cursor = next((n for n, entry in enumerate(self._filtered) if entry.key == current_key), 0)
-        start = widths[0] + 2
-        spans = ((0, widths[0], "label"), (start, start + widths[1], "name"))
-        rows.show(Text(lines, lambda line: spans), cursor)
+        titles = ("     kernel", "target", "where", *(title for title, _ in _FIGURES), "settings")
+        cursor = next((n for n, entry in enumerate(self._filtered) if entry.key == current), 0)
+        table.show_texts(titles, [self._cells(entry) for entry in self._filtered], cursor=cursor)
         self.query_one("#prompt", Static).update(self._prompt())
 
     def _prompt(self) -> str:
@@ -109,30 +98,27 @@ class Chooser(Vertical):
         )
         return f"enter chooses the {side}{filtered}"
 
-    def _cells(self, entry: SessionKernel) -> tuple[str, ...]:
+    def _cells(self, entry: SessionKernel) -> tuple[tuple[Piece, ...], tuple[str, ...]]:
         """A kernel's row: sides, name, target, place, figures, differences from the left side."""
-        report = entry.report
+        report, left = entry.report, self._sides["left"]
         marks = "".join(
             mark for mark, side in (("A", "left"), ("B", "right")) if self._sides[side] is report
         )
         location = view.place(report.source) or view.file_name(view.path_of(report))
-        figures = [_figure(entry.metric(name)) for _, name in _FIGURES]
-        left = self._sides["left"]
         differences = (
             differing(left, report) if left is not None and left.name == report.name else []
         )
-        settings = ", ".join(f"{name} {a} → {b}" for name, a, b in differences)
-        kernel = label_of(report)
         return (
-            marks,
-            cut(kernel, _KERNEL_WIDTH),
-            report.arch or "-",
-            cut(location, _PLACE_WIDTH),
-            *figures,
-            settings,
+            ((f" {marks:<2}  ", "group"), (label_of(report), "name")),
+            (
+                report.arch or "-",
+                cut(location, _PLACE_WIDTH),
+                *(_figure(entry.metric(name)) for _, name in _FIGURES),
+                ", ".join(f"{name} {a} → {b}" for name, a, b in differences),
+            ),
         )
 
-    def on_row_list_opened(self, event: RowList.Opened) -> None:
+    def on_table_opened(self, event: Table.Opened) -> None:
         """Chooses the kernel for the next side; a new left side clears the right one."""
         event.stop()
         side = self._next_side
@@ -148,7 +134,7 @@ class Chooser(Vertical):
 
     def action_take(self, side: str) -> None:
         """Chooses the kernel under the cursor for a side, `left` or `right`."""
-        line = self.query_one(RowList).cursor
+        line = self.query_one(Table).cursor
         if line >= len(self._filtered):
             return
         self._sides[side] = self._filtered[line].report
@@ -158,7 +144,6 @@ class Chooser(Vertical):
             self.post_message(self.Chosen(left, right))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters the list while the user types."""
         event.stop()
         self._filter_text = event.value.strip()
         self.show(self._entries)
@@ -171,12 +156,3 @@ def _searched(entry: SessionKernel) -> str:
 
 def _figure(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else "-"
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """A row's cells padded to the columns' widths: texts left-aligned, figures right-aligned."""
-    padded = [
-        cell.rjust(width) if 4 <= n < 4 + len(_FIGURES) else cell.ljust(width)
-        for n, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "  ".join(padded).rstrip()

@@ -1,7 +1,7 @@
 """Compares two kernels: their figures, and the code of their hot loops.
 
 Aligning thousands of instructions holds the interpreter's lock for tenths of a second, which would
-freeze the screen: large kernels are compared in a child process, whose `main` is below.
+freeze the screen: large kernels are compared in a child process.
 """
 
 from __future__ import annotations
@@ -14,17 +14,13 @@ from msgspec.structs import replace
 
 from ....inspector.base.errors import KinspectError
 from ....inspector.compare.diff.assembly import assembly_of
-from ....inspector.compare.diff.reports import (
-    DiffOptions,
-    diff_kernels,
-    finished,
-)
+from ....inspector.compare.diff.reports import DiffOptions, diff_kernels, finished
 from ....inspector.compare.diff.results import DiffReport, KernelDiff
 from ....inspector.compare.diff.tolerances import Tolerances
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
 from ....inspector.pipeline.analysis import source_reader
-from ...child_process import MessagingChild, serve
+from ...child_process import MessagingChild
 from .align import Aligned, aligned
 from .figures import short_labels
 
@@ -36,7 +32,6 @@ class KernelComparison(Struct, frozen=True):
     """Two kernels compared.
 
     Attributes:
-        pair: the changes.
         code: the code of both hot loops, aligned.
     """
 
@@ -66,20 +61,14 @@ def compared_in_child(
 ) -> KernelComparison | str:
     """Compares two kernels as `comparison_of` does, large ones in a child process.
 
-    Args:
-        left: the old kernel.
-        right: the new kernel.
-        is_cancelled: polled while the process runs, which is ended once it returns True.
-
     Returns:
         The comparison, or why there is none.
     """
     if sum(map(_size, (left, right))) < CHILD_BYTES:
         return _comparison_or_reason(left, right)
-    child = MessagingChild(__name__, (left, right), "compares")
-    result: KernelComparison
+    child = MessagingChild(f"{__name__}:send_comparison", (left, right), "compares")
     try:
-        ((_, result),) = child.messages(is_cancelled)
+        result: KernelComparison = child.run(is_cancelled=is_cancelled)
     except KinspectError as error:
         return str(error)
     return result
@@ -106,6 +95,8 @@ def _comparison_or_reason(left: KernelReport, right: KernelReport) -> KernelComp
         return f"internal error: {type(error).__name__}: {error}"
 
 
-def main() -> None:
-    """Compares the kernels on standard input; the body of the child process."""
-    serve(lambda kernels, send: send("comparison", comparison_of(*kernels)))
+def send_comparison(
+    kernels: tuple[KernelReport, KernelReport], send: Callable[[str, KernelComparison], None]
+) -> None:
+    """Compares two kernels, in a child process."""
+    send("result", comparison_of(*kernels))

@@ -16,6 +16,7 @@ from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
 from ...widgets.bars import BETTER, WORSE
+from ...widgets.document_text import content
 from ...widgets.find_line import FindLine
 from .align import Aligned, instruction_tally
 from .chooser import Chooser
@@ -31,12 +32,7 @@ _VIEWS = ("all", "code", "figures")
 
 
 class ComparePage(Page):
-    """Compares two kernels; without them the page starts with the chooser.
-
-    Args:
-        left: the old kernel.
-        right: the new kernel.
-    """
+    """Compares two kernels; without them the page starts with the chooser."""
 
     NAME = "compare"
     LEGEND = (
@@ -87,7 +83,6 @@ class ComparePage(Page):
         self._view = 0
 
     def content(self) -> ComposeResult:
-        """Switches between the chooser and the comparison."""
         with ContentSwitcher(initial="choose"):
             yield Chooser(id="choose")
             with Container(id="result"):
@@ -110,14 +105,12 @@ class ComparePage(Page):
             self._show_chooser()
 
     def crumb(self) -> str:
-        """The labels of the two kernels."""
         if self._left is None or self._right is None or self._choosing:
             return "choose two kernels"
         left, right = short_labels(self._left, self._right)
         return f"{left} → {right}"
 
     def session_changed(self) -> None:
-        """Updates the chooser's list."""
         self.query_one(Chooser).show(self.session.ordered())
 
     @property
@@ -132,7 +125,6 @@ class ComparePage(Page):
         self.refresh_bindings()
 
     def on_chooser_chosen(self, event: Chooser.Chosen) -> None:
-        """Compares the chosen kernels."""
         self._start_comparison(event.left, event.right)
 
     def _start_comparison(self, left: KernelReport, right: KernelReport) -> None:
@@ -174,14 +166,12 @@ class ComparePage(Page):
             ("#scored", "#cards", scorecards),
         ):
             width = self.query_one(pane).scrollable_content_region.width
-            self.query_one(name, Static).update(text(pair, max(width, 20)))
+            self.query_one(name, Static).update(content(text(pair), width))
 
     def on_resize(self, event: Resize) -> None:
-        """Lays out the texts again, once the panes have their new sizes."""
         self.call_after_refresh(self._lay_out_figures)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disables the comparison's keys while the chooser is shown."""
         of_result = action in _OF_RESULT
         return not (of_result and self.is_mounted and self._choosing)
 
@@ -195,7 +185,6 @@ class ComparePage(Page):
             self.refresh_bindings()
 
     def action_swap(self) -> None:
-        """Swaps the two kernels."""
         if self._left is not None and self._right is not None:
             self._start_comparison(self._right, self._left)
 
@@ -244,7 +233,6 @@ class ComparePage(Page):
         self.query_one(SideBySide).fold_all()
 
     def action_figures(self, lines: int) -> None:
-        """Scrolls the changes and the scorecards."""
         for pane in ("#changes", "#cards"):
             self.query_one(pane).scroll_relative(y=lines, animate=False)
 

@@ -72,7 +72,6 @@ class SideBySide(Horizontal):
         self._open: set[int] = set()
 
     def compose(self) -> ComposeResult:
-        """Puts the left view and the right view side by side."""
         with Vertical(id="side-left"):
             yield Static(id="title-left", classes="title", markup=False)
             yield SideView(id="code-left")
@@ -91,12 +90,7 @@ class SideBySide(Horizontal):
         return self.views[0].cursor
 
     def show(self, aligned: Aligned, titles: tuple[str, str]) -> None:
-        """Shows the rows; long stretches without a difference are folded.
-
-        Args:
-            aligned: the rows.
-            titles: of the left and the right view.
-        """
+        """Shows the rows; long stretches without a difference are folded."""
         self._aligned = aligned
         rows = aligned.rows
         self._open.clear()

@@ -114,14 +114,7 @@ def tally(findings: Iterable[Finding]) -> str:
 
 
 def filtered(items: Iterable[Item], words: str, min_severity: str, rules: Rules) -> list[Item]:
-    """The findings that contain all words of the filter and are severe enough.
-
-    Args:
-        items: all findings.
-        words: the filter as typed: words separated by blanks, in any letter case.
-        min_severity: the lowest level to include.
-        rules: the rules by id, whose names and tags are searched, too.
-    """
+    """The findings that contain all words of the filter and are severe enough."""
     worst = LEVELS[: LEVELS.index(min_severity) + 1]
     severe = [item for item in items if item.level in worst]
     if not words.strip():

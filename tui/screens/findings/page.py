@@ -98,7 +98,6 @@ class FindingsPage(Page):
         self._rules: Rules = {}
 
     def content(self) -> ComposeResult:
-        """The tally, the filter, the list and its explanation."""
         yield Static(id="tally", markup=False)
         yield FilterLine("words: rule, kernel, target, file, message", "RowList", id="filter")
         with Container(id="body"):
@@ -108,16 +107,13 @@ class FindingsPage(Page):
                 yield Static(id="explanation", markup=False)
 
     def on_mount(self) -> None:
-        """Starts reading the rules in a thread, so that the list is shown at once."""
         self.query_one(RowList).focus()
         self.in_thread("rules", detail.rules, self._take_rules, self.kinspect.notify_error)
 
     def crumb(self) -> str:
-        """How the list is grouped."""
         return f"by {self._grouping}"
 
     def session_changed(self) -> None:
-        """Rebuilds the list; the cursor stays with its finding."""
         self._show()
 
     def _take_rules(self, rules: Rules) -> None:
@@ -205,11 +201,9 @@ class FindingsPage(Page):
         self.query_one("#about").scroll_home(animate=False)
 
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
-        """Explains the finding under the cursor."""
         self._explain()
 
     def on_row_list_folded(self, event: RowList.Folded) -> None:
-        """Folds or unfolds the group of the row."""
         if event.line < len(self._rows):
             self._fold({self._rows[event.line].group.name})
 
@@ -233,17 +227,14 @@ class FindingsPage(Page):
             self.kinspect.open_kernel(item.entry.key, line=location.line, text=location.kind)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters the list while the user types."""
         self._filter_text = event.value.strip()
         self._show()
 
     @property
     def kernel_at_hand(self) -> SessionKernel | None:
-        """The kernel of the finding under the cursor."""
         return self._row.item.entry if self._row is not None and self._row.item else None
 
     def action_by(self) -> None:
-        """Groups by the next of rule, kernel and file."""
         self._grouping = GROUPINGS[(GROUPINGS.index(self._grouping) + 1) % len(GROUPINGS)]
         self._show()
 
@@ -269,11 +260,9 @@ class FindingsPage(Page):
         self._fold(names if names <= closed else names - closed)
 
     def action_about(self, lines: int) -> None:
-        """Scrolls the explanation."""
         self.query_one("#about").scroll_relative(y=lines, animate=False)
 
     def action_edit(self) -> None:
-        """Opens the source line in the user's editor."""
         row = self._row
         if row is None:
             return
@@ -293,7 +282,6 @@ class FindingsPage(Page):
             try_cures(self.kinspect, item.entry, (item.finding,))
 
     def action_copy(self) -> None:
-        """Copies the finding as one line."""
         row = self._row
         if row is None or row.item is None:
             return

@@ -17,19 +17,18 @@ from ....inspector.explain import view
 from ....inspector.explain.plot import MARKS
 from ...key_table import bind
 from ...pages import Page
-from ...widgets.code import CodeView, Text, cut
+from ...widgets.code import Text, cut
 from ...widgets.filter_line import FilterLine
 from ...widgets.filtered_list import RowList, word_filter
+from ...widgets.table import Table
 from . import queries
-from .dialogues import RunScreen, metric_chooser, text_table
+from .dialogues import RunScreen, metric_chooser
 from .run_plot import RunPlot, drawn, legend
 
 _MOST_SERIES = 4
 """How many series get a column in the table of runs."""
 _MOST_LABEL = 24
 """Characters that are shown of a run's label."""
-_LABEL_COLUMN = 2
-"""Number of the column of labels in the table of runs."""
 _HOW_TO_KEEP = (
     "Nothing was kept yet.",
     "",
@@ -62,10 +61,7 @@ class HistoryPage(Page):
     HistoryPage #drawn { width: 1fr; height: 100%; border-left: solid $panel; }
     HistoryPage #title { height: 1; padding: 0 1; text-style: bold; color: $accent; }
     HistoryPage #legend { height: auto; max-height: 7; padding: 0 1; }
-    HistoryPage #columns {
-        height: 1; color: $foreground 60%; text-style: bold; background: $panel; padding: 0;
-    }
-    HistoryPage #bottom { height: 2fr; min-height: 3; }
+    HistoryPage #runs { height: 2fr; min-height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("search", "filter", "Filter"),
@@ -100,17 +96,13 @@ class HistoryPage(Page):
                         yield Static(id="title", markup=False)
                         yield RunPlot(id="plot")
                         yield Static(id="legend", markup=False)
-                yield Static(id="columns", markup=False)
-                with Container(id="bottom"):
-                    yield RowList(id="runs")
+                yield Table(id="runs", least_first=46)
 
     def on_mount(self) -> None:
-        """Reads the file in a thread."""
         self.query_one("#nothing", Static).update("reading the history …")
         self.action_read()
 
     def crumb(self) -> str:
-        """The kernel's name."""
         return self._kernel_history.kernel if self._kernel_history is not None else ""
 
     @property
@@ -198,38 +190,36 @@ class HistoryPage(Page):
         series = drawn(chart)[:_MOST_SERIES] if chart is not None else ()
         ticks = chart.runs if chart is not None else ()
         index_of_run = {tick.run: n for n, tick in enumerate(ticks)}
-        titles = ("run", "date (UTC)", "commit or label", "what")
-        titles = (*titles, *MARKS[: len(series)], "on", "Triton", "kernels")
+        first = f" {'run':>4}  {'date (UTC)':<16}  commit or label"
+        titles = (first, "what", *MARKS[: len(series)], "on", "Triton", "kernels")
         rows = [
             (
-                str(row.run),
-                queries.when(row.date),
-                cut(row.label, _MOST_LABEL),
-                row.what,
-                *(
-                    queries.number(curve.values[index_of_run[row.run]])
-                    if row.run in index_of_run
-                    else "-"
-                    for curve in series
+                (
+                    (f" {row.run:>4}  {queries.when(row.date)}  ", ""),
+                    (cut(row.label, _MOST_LABEL), "group"),
                 ),
-                row.on,
-                row.triton,
-                str(row.kernels),
+                (
+                    row.what,
+                    *(
+                        queries.number(curve.values[index_of_run[row.run]])
+                        if row.run in index_of_run
+                        else "-"
+                        for curve in series
+                    ),
+                    row.on,
+                    row.triton,
+                    str(row.kernels),
+                ),
             )
             for row in runs
         ]
-        table = text_table(titles, rows)
-        self.query_one("#columns", Static).update(table.heads)
-        listed = self.query_one("#runs", RowList)
-        label = table.columns.get(_LABEL_COLUMN)
-        spans = ((*label, "label"),) if label is not None else ()
-        listed.show(Text(table.lines, lambda line: spans), 0)
+        self.query_one("#runs", Table).show_texts(titles, rows, cursor=0)
         self._point()
 
     def _point(self) -> None:
         """Marks the run under the cursor in the plot."""
         kernel_history = self._kernel_history
-        line = self.query_one("#runs", RowList).cursor
+        line = self.query_one("#runs", Table).cursor
         run = (
             kernel_history.runs[line].run
             if kernel_history is not None and line < len(kernel_history.runs)
@@ -240,37 +230,36 @@ class HistoryPage(Page):
         legend_text = legend(chart, run) if chart is not None else Content("")
         self.query_one("#legend", Static).update(legend_text)
 
-    def on_code_view_moved(self, event: CodeView.Moved) -> None:
-        """Reads the kernel, or marks the run, that the cursor moved to."""
-        if event.view.id == "kernels":
-            self._read_kernel()
-        else:
-            self._point()
+    def on_code_view_moved(self) -> None:
+        """Reads the kernel that the cursor moved to."""
+        self._read_kernel()
 
-    def on_row_list_opened(self, event: RowList.Opened) -> None:
-        """Goes from a kernel to its runs, and from a run to all its figures."""
-        if event.rows.id == "kernels":
-            self.query_one("#runs", RowList).focus()
+    def on_table_moved(self) -> None:
+        """Marks the run that the cursor moved to."""
+        self._point()
+
+    def on_row_list_opened(self) -> None:
+        """Goes from a kernel to its runs."""
+        self.query_one("#runs", Table).focus()
+
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """Shows all figures of a run."""
+        if self._kernel_history is None:
             return
-        if self._kernel_history is None or event.line >= len(self._kernel_history.runs):
-            return
-        row = self._kernel_history.runs[event.line]
+        row = self._kernel_history.runs[event.row]
         parts = (f"run {row.run}", queries.when(row.date), row.what, row.label)
         title = "  ".join(part for part in parts if part)
-        history = self._history
-        read = partial(queries.shown_run, history, row.run)
+        read = partial(queries.shown_run, self._history, row.run)
         self.in_thread("run", read, partial(self._show_run, title), self._failed)
 
     def _show_run(self, title: str, run_table: queries.RunTable) -> None:
         self.app.push_screen(RunScreen(title, run_table))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hides the keys that choose among kernels while there is no history."""
         needs_kernels = action in ("filter", "metric", "next_metric", "target")
         return not needs_kernels or bool(self._overview and self._overview.kernels)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters while the user types."""
         self._filter_words = event.value.strip()
         self._show_kernels()
 

@@ -35,9 +35,6 @@ class Overview(Struct, frozen=True):
     """A summary of the history.
 
     Attributes:
-        path: the history's file.
-        kernels: the kernels' names.
-        runs: the number of runs.
         first: the date of the oldest run.
         last: the date of the newest run.
     """
@@ -73,11 +70,8 @@ class KernelHistory(Struct, frozen=True):
     """A kernel over the runs.
 
     Attributes:
-        kernel: its name.
         chart: one metric over the runs; None where there is none to draw.
-        metrics: the metrics that it has.
         targets: gfx names and devices it was seen on.
-        runs: the runs that have the kernel, the newest first.
         why_no_chart: the reason where there is none; "" elsewhere.
     """
 
@@ -128,12 +122,6 @@ def kernel_history(
     history: History, kernel: str, metric: str | None, target: str | None
 ) -> KernelHistory:
     """A kernel's runs, and one of its metrics over them.
-
-    Args:
-        history: the history.
-        kernel: the kernel's name.
-        metric: the metric to draw; if the kernel lacks it, the one that it is judged by first.
-        target: only this gfx name or device; None for all.
 
     Raises:
         KinspectError: the file is damaged.

@@ -84,8 +84,6 @@ class _Canvas(Struct):
     """The plot's cells.
 
     Attributes:
-        width: in cells.
-        height: in cells.
         cells: (column, row) -> character and its colour.
         dots: (column, row) -> the bits of the braille dots set there.
     """
@@ -151,7 +149,6 @@ class RunPlot(Widget):
             self.refresh()
 
     def render(self) -> Content:
-        """The plot in the widget's size, or the sentence."""
         size = self.content_size
         if self._chart is None or not drawn(self._chart):
             return Content.styled(self._sentence, "$foreground 60%")
@@ -159,13 +156,7 @@ class RunPlot(Widget):
 
 
 def picture(chart: Chart, size: Size, run: int | None = None) -> Content:
-    """The chart with its axes, or its series as text where there is too little room.
-
-    Args:
-        chart: a chart in which at least one series has a value.
-        size: of the picture, in cells.
-        run: the number of the run that a vertical line marks.
-    """
+    """The chart with its axes, or its series as text where there is too little room."""
     series = drawn(chart)
     scale = scale_of([value for curve in series for value in curve.known])
     labels = [number(tick) for tick in scale.ticks]

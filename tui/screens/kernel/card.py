@@ -6,13 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ....inspector.explain import (
-    lds_map,
-    loop_view,
-    registers_view,
-    time_view,
-    view,
-)
+from ....inspector.explain import lds_map, loop_view, registers_view, time_view, view
 from ....inspector.model import Access, Finding, KernelReport, LoopReport, RegisterPressure, WaitOp
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .pane_text import SIGNS
@@ -45,13 +39,7 @@ def loop_at(report: KernelReport, reading: KernelReading, line: int) -> LoopRepo
 
 
 def card_of(report: KernelReport, loop: LoopReport | None, *, in_full: bool = False) -> Card:
-    """The scorecard of a loop, or of the whole kernel, with its memory accesses.
-
-    Args:
-        report: the kernel's.
-        loop: the loop; None for the whole kernel.
-        in_full: whether it lists all accesses and spilled values, not the first of them.
-    """
+    """The scorecard of a loop, or of the whole kernel, with its memory accesses."""
     memory = [
         CardFact(
             f"{row.count} × {row.mnemonic}", f"{view.show(row.bits)} bits {_locations(report, row)}"
@@ -167,14 +155,7 @@ def facts_of(
 
 
 def source_fact(reading: KernelReading, kind: str, line: int, lines: Sequence[str]) -> CardFact:
-    """The line of the source that a line of another text stems from.
-
-    Args:
-        reading: links the texts.
-        kind: of the other text.
-        line: its line.
-        lines: of the source.
-    """
+    """The line of the source that a line of another text stems from."""
     source = reading.links.nearest(kind, line, "source")
     if source is None:
         return CardFact("source", "stems from no line of it", "dim", brief=True)
@@ -298,13 +279,7 @@ def _accesses(report: KernelReport, kind: str, line: int) -> list[Access]:
 
 
 def lds_rows_at(report: KernelReport, kind: str, line: int) -> list[lds_map.LdsRow]:
-    """The buffers of LDS that a line of the source or of the TTGIR makes.
-
-    Args:
-        report: the kernel.
-        kind: of the text.
-        line: its line, from 0.
-    """
+    """The buffers of LDS that a line of the source or of the TTGIR makes."""
     return [
         row
         for row in lds_map.map_rows(report)

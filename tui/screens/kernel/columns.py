@@ -50,16 +50,7 @@ def drawn(
     *,
     is_heat: bool = False,
 ) -> GutterColumn:
-    """A column beside a text.
-
-    Args:
-        column: which.
-        kind: of the text.
-        report: the kernel.
-        figures: of the column; None while they are being worked out.
-        pressure: of the kernel's registers.
-        is_heat: whether it says which lines are hot, which its heading shows.
-    """
+    """A column beside a text."""
     sign = _HOT_SIGN if is_heat else " "
     if column.name == "live" and kind == "amdgcn" and pressure is not None:
         return _curve(pressure, sign)

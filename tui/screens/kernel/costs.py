@@ -17,8 +17,6 @@ class Costs(ABC):
     """Costs by line; lines count from 0.
 
     Args:
-        measure: what is counted: stall cycles, samples not issued, samples, executed
-            instructions.
         shares: kind of text -> line -> its share of the kernel's total, %. Lines of the source and
             of the TTGIR have what all instructions of that source line cost together.
         executed: line of the assembly -> executions of a wave, as a text, where they are counted.

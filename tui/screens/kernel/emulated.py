@@ -12,12 +12,7 @@ from .costs import Costs, by_line, severity
 
 
 class EmulatedCosts(Costs):
-    """How often each line was executed: by each wave in the assembly, elsewhere in shares.
-
-    Args:
-        emulated: of the kernel.
-        links: between the lines of its texts.
-    """
+    """How often each line was executed: by each wave in the assembly, elsewhere in shares."""
 
     def __init__(self, emulated: Emulated, links: Links) -> None:
         self._lines = by_line(emulated.lines)  # line of the assembly -> its counts

@@ -13,10 +13,6 @@ def explanations(texts: LinkedTexts, pane: Pane) -> Iterator[str]:
     """Texts on the costs, findings and instruction of the cursor's line; some may be empty.
 
     Of a spill what the slot holds comes first: its findings are those of many others.
-
-    Args:
-        texts: the kernel's.
-        pane: the pane of the cursor.
     """
     # Rules and instruction tables are read at their first use.
     from ....inspector.explain import lds_map, registers_view

@@ -36,8 +36,6 @@ class HeadRow(Struct, frozen=True):
 
     Attributes:
         rank: rows of the highest rank go first where there is little room.
-        label: what it is about.
-        text: what it says.
     """
 
     rank: int
@@ -49,7 +47,6 @@ class Head(Struct, frozen=True):
     """What the head says of a kernel.
 
     Attributes:
-        rows: its rows.
         bars: names, shares from 0 to 1 and figures of the busiest units.
     """
 
@@ -157,25 +154,17 @@ class KernelHead(PartedWidget):
         self.refresh()
 
     def rows_for(self, most: int, width: int) -> int:
-        """How many of at most so many rows it fills.
-
-        Args:
-            most: rows.
-            width: of the widget, in columns.
-        """
+        """How many of at most so many rows it fills."""
         return len(self._laid_out(most, width)) if self._head.rows else 0
 
     def on_resize(self, event: Resize) -> None:
-        """Lays the rows out for the new size."""
         self._lines = None
 
     def notify_style_update(self) -> None:
-        """Has the rows drawn anew: their colours may have changed."""
         self._lines = None
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        """Renders a row."""
         width, style = self.size.width, self.rich_style
         if self._lines is None:
             self._lines = self._laid_out(self.size.height, width)

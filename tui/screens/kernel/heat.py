@@ -10,11 +10,7 @@ from .columns import GutterColumn, drawn
 
 
 class LineHeat:
-    """The figures of one kernel's lines.
-
-    Args:
-        column_names: returns the columns that the user chose, none for the default ones.
-    """
+    """The figures of one kernel's lines."""
 
     def __init__(self, column_names: Callable[[], Sequence[str]]) -> None:
         self._column_names = column_names
@@ -41,13 +37,6 @@ class LineHeat:
 
         Those that are empty on the screen go first, then the last ones. The one by which lines are
         hot stays, unless it is empty.
-
-        Args:
-            kind: of the text.
-            report: the kernel.
-            room: cells beside the longest line, and beside what is left of it at least.
-            pressure: of the kernel's registers.
-            seen: the lines on the screen.
         """
         heat = self.of(kind)
         columns: dict[str, GutterColumn] = {}
@@ -94,12 +83,7 @@ class LineHeat:
         return heat
 
     def ranks(self, kind: str, depth: Callable[[int], int]) -> Mapping[int, int]:
-        """A text's lines with heat, the hottest first, and the place of each, from 0.
-
-        Args:
-            kind: of the text.
-            depth: returns how many loops a line stands in: of equally hot lines the deepest first.
-        """
+        """A text's lines with heat, the hottest first, and the place of each, from 0."""
         heat = self.of(kind)
         if heat is None:
             return {}

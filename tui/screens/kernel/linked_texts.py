@@ -38,7 +38,6 @@ class KernelToShow(Struct, frozen=True):
     """The kernel that the page was opened for, and where.
 
     Attributes:
-        key: the kernel's key in the session.
         path: a file that may not be analysed yet, in place of a key.
         text: the text that `line` is in: source, ttgir, llir or amdgcn.
         line: where to put the cursor first, counted from 1; None: at the main loop.
@@ -81,15 +80,7 @@ def _coldness(report: KernelReport, line: int) -> tuple[bool, bool]:
 
 
 class LinkedTexts:
-    """The linked texts of one kernel in the panes, and the card on the cursor's line.
-
-    Args:
-        page: the page that holds the panes.
-        panes: the panes that show the texts.
-        kernel: what to show.
-        own_lines: returns the lines of a pane to highlight with its cursor's line.
-        more_facts: returns facts to add to the card, such as the uses of a register.
-    """
+    """The linked texts of one kernel in the panes, and the card on the cursor's line."""
 
     def __init__(
         self,
@@ -130,7 +121,6 @@ class LinkedTexts:
         return self._key
 
     def crumb(self) -> str:
-        """Kernel, target and configuration."""
         report = self.report
         if report is None:
             return f"{self._path.name}  not analysed yet" if self._path is not None else self._key
@@ -296,13 +286,7 @@ class LinkedTexts:
         return self.reading is not None
 
     def show_in(self, pane: Pane, kind: str, *, keep: bool = False) -> None:
-        """Shows a text in a pane, with the folds, marks and costs known so far.
-
-        Args:
-            pane: the pane.
-            kind: of the text.
-            keep: whether to keep the pane's present folds.
-        """
+        """Shows a text in a pane, with the folds, marks and costs known so far."""
         loaded = self.loaded
         if loaded is None or kind not in loaded.lines:
             missing = loaded.texts.missing if loaded is not None else {}

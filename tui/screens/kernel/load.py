@@ -37,7 +37,6 @@ class LoadedTexts(Struct, frozen=True):
     """The texts of a kernel, ready to be shown.
 
     Attributes:
-        texts: as they were read.
         lines: kind -> lines as the pane shows them.
         folds: kind -> what can be folded away.
         folded: kind -> what is folded at first.
@@ -85,14 +84,7 @@ def prepared(
     former: LoadedTexts | None = None,
     most: int | None = None,
 ) -> LoadedTexts:
-    """Texts as the panes show them.
-
-    Args:
-        texts: the texts.
-        function: the kernel in the assembly, once that has been parsed.
-        former: what was shown of them so far; its lines stay the same objects.
-        most: of how many lines, from the first on, folds are looked for; None: of all.
-    """
+    """Texts as the panes show them."""
     lines: dict[str, Sequence[str]] = {}
     folds: dict[str, Mapping[int, int]] = {}
     folded: dict[str, Collection[int]] = {}

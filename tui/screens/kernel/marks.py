@@ -1,4 +1,4 @@
-"""Jumps and marked lines of the kernel page: matches of a search, uses of a register."""
+"""Jumps and marked lines of the kernel page: searches, registers, what a line belongs to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...pages import Page
 from ...widgets.code import Hit
-from ...widgets.find import Occurrences, Search, place
+from ...widgets.find import Occurrences, Search, Trail, place
 from ...widgets.find import step as next_line
 from ...widgets.scorecard import CardFact
 from .card import line_list
@@ -18,21 +18,18 @@ from .panes import Panes
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.uses import Uses
+    from ....inspector.model import Function
 
 ANALYSING = "the kernel is still being analysed"
 _MOST_JUMPS = 100
 AT_ONCE = 10_000
 """Instructions up to which uses of a register are looked for at once, not in a thread."""
+VALUES_AT_ONCE = 2_000
+"""The same for uses of a value, which may lie in many registers."""
 
 
 class PaneMarks:
-    """Jumps from line to line in the panes, and marks lines in them.
-
-    Args:
-        page: the page that holds the panes.
-        panes: the panes in which lines are marked.
-        texts: the linked texts, which follow the cursor after a jump.
-    """
+    """Jumps from line to line in the panes, and marks lines in them."""
 
     def __init__(self, page: Page, panes: Panes, texts: LinkedTexts) -> None:
         self._page = page
@@ -45,6 +42,8 @@ class PaneMarks:
         self._search_words = ""
         self._search_index: Search | None = None
         self._register_choice: tuple[int, int] = (-1, 0)  # a line, and an index of its registers
+        self._trail = Trail()
+        self._asked_at = 0  # the cursor's line when words were asked for
         self._jumps: list[tuple[str, int]] = []  # (kind of text, line) where they began
 
     def jump(self, pane: Pane, line: int, message: str = "") -> None:
@@ -77,6 +76,64 @@ class PaneMarks:
                 self._panes.show_message(f"back at {line + 1}")
                 return
         self._panes.show_message("there was no jump")
+
+    def follow(self) -> None:
+        """Jumps to what the line belongs to, one after the other, and back.
+
+        From a spill to its reloads and back, from a wait to what it waits for and back, from the
+        instruction that makes a value to those that read it.
+        """
+        pane, reading = self._panes.pane_of("amdgcn"), self._texts.reading
+        if pane is None or reading is None:
+            self._panes.show_message(
+                ANALYSING if self._texts.report is not None else "there is no assembly"
+            )
+            return
+        line = pane.code.cursor
+        if self._trail.is_at(line):
+            self._follow_to(pane, line, ())
+            return
+        partners = list(reading.marks.partners(line))
+        function = reading.function
+        size = len(function.instructions) if function is not None else 0
+        if function is None or not reading.marks.cls(line) or (partners and size >= AT_ONCE):
+            self._follow_to(pane, line, partners)
+        elif size < VALUES_AT_ONCE:
+            self._follow_to(pane, line, [*partners, *value_partners(function, line)])
+        else:
+            self._panes.show_message("looking for the uses of its value …")
+            in_background(
+                self._page.app,
+                lambda: [*partners, *value_partners(function, line)],
+                lambda result: self._follow_found(pane, line, result),
+            )
+
+    def _follow_found(
+        self, pane: Pane, line: int, partners: Sequence[tuple[int, str]] | str
+    ) -> None:
+        """Follows a value whose uses were looked for in a thread, unless the cursor has moved."""
+        if isinstance(partners, str):
+            self._panes.show_message(partners, bad=True)
+        elif self._page.is_attached and pane.code.cursor == line:
+            self._follow_to(pane, line, partners)
+
+    def _follow_to(self, pane: Pane, line: int, partners: Sequence[tuple[int, str]]) -> None:
+        to = self._trail.next(line, partners)
+        if to is None:
+            self._panes.show_message("no spill, no wait, and no value that another line uses")
+            return
+        first, relation = self._trail.stops[0], self._trail.relation
+        place = f"{self._trail.place} {relation}".rstrip()
+        self.jump(pane, to, f"ISA {first + 1}: {place}   w goes on")
+
+    def own_lines(self, pane: Pane) -> tuple[int, ...]:
+        """Lines of the same pane that belong to the cursor's: the loads of a wait, or its wait."""
+        if pane.kind != "amdgcn" or self._texts.reading is None:
+            return ()
+        line = pane.code.cursor
+        if line in self._trail.stops:
+            return self._trail.stops
+        return tuple(partner for partner, _ in self._texts.reading.marks.partners(line))
 
     def mark_uses(self) -> None:
         """Marks the uses of a register of the line; pressed again, of the line's next register."""
@@ -170,11 +227,6 @@ class PaneMarks:
     def search(self, pane: Pane, words: str, line: int) -> int:
         """Marks the matches of a search in a pane.
 
-        Args:
-            pane: the pane.
-            words: what to look for; "" removes all marks.
-            line: where to begin.
-
         Returns:
             The first match from that line on, round the end; the line itself without any.
         """
@@ -182,9 +234,9 @@ class PaneMarks:
         if not words:
             self.unmark()
             return line
-        index = self.index(pane)
-        self._mark(pane, index.find(words))
-        first = index.first(words, line)
+        found = self.index(pane).find(words)
+        self._mark(pane, found)
+        first = next_line(found.lines, line - 1, 1)
         return line if first is None else first
 
     def index(self, pane: Pane) -> Search:
@@ -193,9 +245,54 @@ class PaneMarks:
             self._search_index = Search(pane.code.shown.lines)
         return self._search_index
 
-    def drop_index(self) -> None:
-        """Frees the index, which is as large as the text."""
-        self._search_index = None
+    @property
+    def _is_asking(self) -> bool:
+        return self._page.has_class("-asking")
+
+    def ask_words(self) -> None:
+        """Asks for words to look for in this text."""
+        if self._panes.current.is_missing:
+            return
+        self._asked_at = self._panes.current.code.cursor
+        field = self._panes.prompt
+        field.placeholder = "search"
+        self._panes.show_prompt(True)
+        field.value = ""
+        field.focus()
+        # Prepare the index before the first letter is typed.
+        self._page.call_after_refresh(self.index, self._panes.current)
+
+    def typed(self, typed: str) -> None:
+        """Shows the first match while the words are typed."""
+        if self._is_asking:
+            pane = self._panes.current
+            self.land(pane, self.search(pane, typed, self._asked_at))
+
+    def submit(self) -> None:
+        """Closes the prompt and stays at the match."""
+        pane = self._panes.current
+        self._close_prompt()
+        matches = self.occurrences
+        if matches is None:
+            return
+        count = len(matches.lines)
+        position = place(matches.lines, pane.code.cursor) if count else "in no line"
+        self.remember(pane, self._asked_at)
+        self._panes.show_message(f"{matches.what}: {position}   n next, N previous")
+
+    def cancel(self) -> bool:
+        """Closes the prompt and goes back to where it was opened; returns whether it was open."""
+        if not self._is_asking:
+            return False
+        self._close_prompt()
+        pane = self._panes.current
+        self.land(pane, self.search(pane, "", self._asked_at))
+        return True
+
+    def _close_prompt(self) -> None:
+        self._panes.show_prompt(False)
+        self._search_index = None  # as large as the text
+        self._panes.current.target.focus()
 
     def clear(self) -> bool:
         """Drops the selection, or else the marks; returns whether there was either."""
@@ -209,6 +306,23 @@ class PaneMarks:
         else:
             return False
         return True
+
+
+def value_partners(function: Function, line: int) -> list[tuple[int, str]]:
+    """The lines that read the value that a line makes, or else make what it reads, with that.
+
+    Registers of a range are followed one by one: they may be overwritten one by one.
+    """
+    from ....inspector.explain.code.uses import single_registers, uses
+
+    value = uses(function, line)
+    makes = line in value.writes
+    relation = f"reads {value.register}" if makes else f"writes {value.register}"
+    partners: set[int] = set()
+    for name in single_registers(value.register):
+        own = uses(function, line, name)
+        partners |= own.of_value.intersection(own.reads if makes else own.writes)
+    return [(other, relation) for other in sorted(partners)]
 
 
 def _registers(register_uses: Uses, lines: Sequence[str]) -> Callable[[int], Sequence[Hit]]:

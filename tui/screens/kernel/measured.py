@@ -22,12 +22,7 @@ _HOT_LOOP_SHARE = 50.0
 
 
 class MeasuredCosts(Costs):
-    """What a profiler measured of each line.
-
-    Args:
-        report: a kernel with measured lines.
-        links: between the lines of its texts.
-    """
+    """What a profiler measured of each line."""
 
     def __init__(self, report: KernelReport, links: Links) -> None:
         stalls_of_kernel = stalls(report)

@@ -19,12 +19,10 @@ from ...session import SessionKernel
 from ...widgets.find import place, step
 from ..text_dialogues import ExplainScreen
 from .explanations import explanations
-from .following import Following
 from .head import whole_text
 from .linked_texts import KernelToShow, LinkedTexts
 from .marks import ANALYSING, PaneMarks
 from .panes import Panes
-from .prompt import Prompt
 
 NOTHING_HOT = "no column beside this text has a figure: C chooses columns"
 _LOOP = {
@@ -37,13 +35,11 @@ class KernelPage(Page):
     """The page of one kernel: what each key does.
 
     The work is done by its parts: `panes` holds the panes on the screen, `texts` fills and links
-    them, `marks` moves the cursor and marks lines in them, and `prompt` asks for words or a line.
+    them, and `marks` moves the cursor, marks lines in them and asks for words.
 
     Args:
-        key: the kernel's key in the session.
         line: where to put the cursor, counted from 1; None for the main loop.
         text: the text that `line` is of: source, ttgir, llir or amdgcn.
-        path: a file that may not be analysed yet, in place of a key.
     """
 
     NAME = "kernel"
@@ -114,12 +110,10 @@ class KernelPage(Page):
             self,
             self.panes,
             KernelToShow(key, path, text, line),
-            own_lines=lambda pane: self.following.own_lines(pane),
+            own_lines=lambda pane: self.marks.own_lines(pane),
             more_facts=lambda: self.marks.facts(),
         )
         self.marks = PaneMarks(self, self.panes, self.texts)
-        self.following = Following(self, self.panes, self.texts, self.marks)
-        self.prompt = Prompt(self, self.panes, self.marks)
 
     @classmethod
     def of_file(cls, path: Path) -> KernelPage:
@@ -127,22 +121,18 @@ class KernelPage(Page):
         return cls("", path=path)
 
     def legend(self) -> Legend:
-        """The marks, and the columns that the kernel has."""
         report = self.texts.report
         present = (c for c in COLUMNS.values() if report is not None and c.present(report))
         return (*self.LEGEND, *((column.title, column.about) for column in present))
 
     def content(self) -> ComposeResult:
-        """The panes, the score card, a line for messages."""
         yield from self.panes.compose()
 
     @property
     def kernel_key(self) -> str | None:
-        """The key of the kernel that is shown."""
         return self.texts.key
 
     def crumb(self) -> str:
-        """Kernel, target and configuration."""
         return self.texts.crumb()
 
     @property
@@ -151,33 +141,26 @@ class KernelPage(Page):
         return self.texts.settled
 
     def on_mount(self) -> None:
-        """Shows the texts as far as they are known."""
         self.texts.open()
 
     def session_changed(self) -> None:
-        """Shows the kernel's report if it has come or changed."""
         self.texts.session_changed()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """Makes the pane with the focus the one that keys act on."""
         self.panes.take_focus(event.widget)
 
     def on_resize(self, event: Resize) -> None:
-        """Shows as many panes as there is room for."""
         if self.texts.opened:
             self.panes.lay_out()
             self.texts.show_again()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Shows the first match while the words are typed."""
-        self.prompt.changed(event.input.value)
+        self.marks.typed(event.input.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Takes what was typed at the prompt."""
-        self.prompt.submit()
+        self.marks.submit()
 
     def action_pane(self, by: int) -> None:
-        """Moves the focus to the next pane."""
         slots = self.panes.slots
         pane = slots[(slots.index(self.panes.current) + by) % len(slots)]
         self.panes.focus_on(pane, follow=False)
@@ -201,7 +184,6 @@ class KernelPage(Page):
         self.panes.lay_out()
 
     def action_columns(self) -> None:
-        """Opens the menu of the columns beside the texts."""
         from ..columns_menu import ColumnsMenu
 
         report = self.texts.report
@@ -224,7 +206,6 @@ class KernelPage(Page):
         self.app.push_screen(ColumnsMenu(titles, shown, DEFAULT), show_columns)
 
     def action_single_pane(self) -> None:
-        """Shows one pane alone, or the others again."""
         self.panes.shows_one = not self.panes.shows_one
         self.panes.lay_out()
         self.texts.show_again()  # with as many columns as there is room for now
@@ -243,7 +224,6 @@ class KernelPage(Page):
         self.marks.jump(pane, to, f"line with findings {place(lines, to)}")
 
     def action_loop(self, by: int) -> None:
-        """Jumps to the beginning of the next loop."""
         pane, reading = self.panes.current, self.texts.reading
         if pane.kind == "amdgcn":
             if reading is None:
@@ -285,7 +265,7 @@ class KernelPage(Page):
 
     def action_follow(self) -> None:
         """Jumps to what the line belongs to, one after the other, and back."""
-        self.following.follow()
+        self.marks.follow()
 
     def action_recompile(self) -> None:
         """Opens the form that compiles the kernel with other options."""
@@ -324,7 +304,6 @@ class KernelPage(Page):
             self.panes.show_message("the line stems from no line of the source")
 
     def action_jump_back(self) -> None:
-        """Goes back to where the last jump began."""
         self.marks.jump_back()
 
     def action_uses(self) -> None:
@@ -339,19 +318,16 @@ class KernelPage(Page):
             self.action_finding(by)
 
     def action_search(self) -> None:
-        """Asks for words to look for in this text."""
-        self.prompt.ask_words()
+        self.marks.ask_words()
 
     def go_to_line(self, line: int) -> bool:
-        """Jumps to a line of this text, from which the way back is kept."""
         pane = self.panes.current
         if not pane.is_missing:
             self.marks.jump(pane, max(0, line - 1))
         return not pane.is_missing
 
     def close_top(self) -> bool:
-        """Closes the prompt, else clears the selection, else the marks."""
-        return self.prompt.cancel() or self.marks.clear()
+        return self.marks.cancel() or self.marks.clear()
 
     def action_explain(self) -> None:
         """Opens a window: the line's costs, findings and instruction, all of head and card."""
@@ -369,7 +345,6 @@ class KernelPage(Page):
         self.app.push_screen(ExplainScreen(title, "\n\n────\n\n".join(parts)))
 
     def action_copy(self) -> None:
-        """Copies the line, or the selected lines."""
         pane, loaded = self.panes.current, self.texts.loaded
         if pane.is_missing or loaded is None:
             return
@@ -379,7 +354,6 @@ class KernelPage(Page):
         self.panes.show_message(f"copied {len(lines)} line{'s' if len(lines) != 1 else ''}")
 
     def action_edit(self) -> None:
-        """Opens the source line in $EDITOR."""
         pane, loaded = self.panes.current, self.texts.loaded
         if loaded is None:
             return

@@ -36,10 +36,7 @@ class PaneTitle(Widget):
         width, base = self.size.width, self.rich_style
         left, right = f"{self.heading or ' '}{self.title}", f" {self.position} "
         room = width - len(left) - len(right) - 2
-        pieces = [
-            Segment(self.heading or " ", base),
-            Segment(self.title, base + Style(bold=True)),
-        ]
+        pieces = [Segment(self.heading or " ", base), Segment(self.title, base + Style(bold=True))]
         if len(self.file) <= room:
             pieces.append(Segment(f"  {self.file}", base))
         elif len(left) + len(right) > width:
@@ -71,7 +68,6 @@ class Pane(Vertical):
     """A view of one of the kernel's texts.
 
     Args:
-        kind: the pane's own kind of text; the pane may show another.
         moved: called with the pane after its cursor has moved.
     """
 
@@ -91,7 +87,6 @@ class Pane(Vertical):
         self.is_missing = False  # whether there is no such text
 
     def compose(self) -> ComposeResult:
-        """Stacks the title and the text."""
         yield self.title
         yield self.code
         yield self.missing

@@ -66,16 +66,7 @@ def marked(
     marks: LineMarks | None,
     columns: Sequence[GutterColumn] = (),
 ) -> tuple[Text, Gutter]:
-    """A text of a reported kernel, with its gutter.
-
-    Args:
-        kind: source, ttgir, llir or amdgcn.
-        lines: of the text.
-        folds: line -> the last of the lines that can be folded away under it.
-        report: the kernel's.
-        marks: what is known of its lines; None while they are being analysed.
-        columns: of figures, beside the lines.
-    """
+    """A text of a reported kernel, with its gutter."""
     isa_marks = marks if kind == "amdgcn" else None
     gutter: Gutter
     if kind == "amdgcn":
@@ -119,14 +110,7 @@ def code_width(kind: str, text: str) -> int:
 
 
 class Gutter:
-    """Line numbers, signs of findings, and columns of figures.
-
-    Args:
-        lines: how many lines the text has.
-        kind: of text.
-        marks: what is known of its lines.
-        columns: of figures.
-    """
+    """Line numbers, signs of findings, and columns of figures."""
 
     def __init__(
         self,
@@ -173,10 +157,7 @@ class CodeGutter(Gutter):
     """The gutter of assembly, with loops, outstanding operations by counter, and classes too.
 
     Args:
-        lines: how many lines the text has.
-        report: the kernel.
         marks: what is known of its lines; while it is None, the columns are there but empty.
-        columns: of figures.
     """
 
     def __init__(

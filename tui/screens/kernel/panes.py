@@ -26,7 +26,6 @@ class Panes:
     """Three panes with texts, a card beside them, a line for messages and one for questions.
 
     Args:
-        page: the page that they stand on.
         follow: called with the pane whose line the others are to follow.
     """
 
@@ -47,7 +46,6 @@ class Panes:
         self.shows_one = False
 
     def compose(self) -> ComposeResult:
-        """The kernel's first screen, panes, card, a line for messages."""
         self._place_all()  # before Textual works out the styles of all that is in it
         yield self.head
         with Container(id="kernel-body"):
@@ -71,14 +69,7 @@ class Panes:
         return any(pane.kind == kind and pane.display for pane in self.slots)
 
     def focus_on(self, pane: Pane, *, follow: bool = True) -> None:
-        """Makes a pane the one that keys act on.
-
-        Args:
-            pane: the pane.
-            follow: whether the others go to the lines linked to its cursor's. They stand at such
-                lines already where only the focus moves, and would lose their places: a line may
-                be linked to many.
-        """
+        """Makes a pane the one that keys act on."""
         if pane is not self.current:
             self._partner, self.current = self.current, pane
             self.lay_out()
@@ -124,11 +115,7 @@ class Panes:
         _display(self.status, not asking and not self._page.has_class("-low"))
 
     def least_width(self, texts: int) -> int:
-        """Columns of the narrowest pane with a text, by the terminal's width.
-
-        Args:
-            texts: how many there are.
-        """
+        """Columns of the narrowest pane with a text, by the terminal's width."""
         width = self._page.app.size.width
         alone = self.shows_one or texts < 2
         if width >= _WIDE:

@@ -24,18 +24,13 @@ class KernelColumn(Struct, frozen=True):
 
     Attributes:
         name: its name in filters, sorting and saved settings.
-        title: at its head.
         about: one line for the menu of columns, with the unit.
         width: of the figure, in cells.
-        read: returns a kernel's figure.
         better: 1 where more is better, -1 where less is, 0 where neither is.
-        form: formats the figure.
         range_form: formats the two figures of a range; None: as `form` does.
-        style: returns the style of a figure.
         bar_maximum: returns the figure at which the bar beside it is full; None: there is no bar.
         shows_maximum: whether that figure stands after the kernel's.
         draw: returns the cell in place of the formatted figure; None: the figure is drawn.
-        right: whether the column is aligned right.
     """
 
     name: str
@@ -54,7 +49,6 @@ class KernelColumn(Struct, frozen=True):
 
     @property
     def has_numbers(self) -> bool:
-        """Whether what differs from another kernel's figure can be told as a number."""
         return self.right and self.draw is None
 
     def head(self, bars: int, deltas: int = 1, *, known: bool = True) -> ColumnHead:
@@ -381,14 +375,7 @@ ALIASES: Mapping[str, str] = {
 def chosen(
     names: Sequence[str], width: int, bars: int, known: Container[str]
 ) -> tuple[KernelColumn, ...]:
-    """The columns that were chosen by name, ignoring unknown names, or else those that fit well.
-
-    Args:
-        names: the names chosen.
-        width: of the table, in cells.
-        bars: cells of a bar.
-        known: the columns in which a row has a figure.
-    """
+    """The columns that were chosen by name, ignoring unknown names, or else those that fit well."""
     columns = tuple(COLUMNS[name] for name in dict.fromkeys(names) if name in COLUMNS)
     return columns or tuple(COLUMNS[name] for name in fitting(width, bars, known))
 

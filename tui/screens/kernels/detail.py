@@ -43,13 +43,7 @@ class Detail(PartedWidget):
     def show(
         self, node: Node | None, stars: frozenset[str], baseline: SessionKernel | None
     ) -> None:
-        """Shows the details of a row.
-
-        Args:
-            node: the row; None: the strip is empty.
-            stars: keys of the kernels on a Pareto front.
-            baseline: the kernel to show others against.
-        """
+        """Shows the details of a row."""
         self._node, self._stars, self._baseline = node, stars, baseline
         self.refresh()
 

@@ -53,10 +53,6 @@ class KernelSets(Struct, frozen=True):
 def parse(text: str, sets: KernelSets) -> LeafTest:
     """Parses a filter into a test of rows.
 
-    Args:
-        text: the filter as typed.
-        sets: the marked kernels and those on a front.
-
     Raises:
         FilterError: a term cannot be understood.
     """

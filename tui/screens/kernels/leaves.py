@@ -19,15 +19,12 @@ class Leaf(Struct, frozen=True):
     """One kernel or one failure, with everything that rows, filters and sorting need.
 
     Attributes:
-        key: its unique name on the page.
         entry: the kernel; None for a failure.
         error: the failure; None for a kernel.
         values: column -> figure.
         before: the kernel in the previous run; None if there is none to compare with.
         former: column -> figure in the previous run.
         text: the lower-case text that a filter's words are searched in.
-        arch: the target.
-        case: the configuration, abbreviated.
         stale: whether it stems from the previous run and the present one has not replaced it yet.
         left_over: whether the present run has ended without replacing it.
         removed: the name of its file if that was removed; "" otherwise.

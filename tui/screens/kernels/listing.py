@@ -22,11 +22,7 @@ _MAX_UNFOLDED = 40
 class Listing:
     """The visible rows of the table, with its filter, order, folds and marks.
 
-    Args:
-        state: the settings that last from session to session, of which columns and order are used.
-
     Attributes:
-        rows: the visible rows, from the top.
         roots: the outermost rows of the filtered tree, folded or not.
         leaves: all kernels and failures, whatever the filter.
         tuned: (key, report) of the configurations of autotuned kernels.
@@ -37,7 +33,6 @@ class Listing:
         baseline: column -> the baseline's figure; None without a baseline.
         marked: keys of marked kernels, in the order in which they were marked.
         stars: keys of configurations on a Pareto front.
-        filter_text: the filter as typed.
         filter_error: why the filter cannot be understood; "" if it can.
     """
 
@@ -151,9 +146,6 @@ class Listing:
     def fold(self, row: int) -> str | None:
         """Folds or unfolds the group that a row heads or belongs to.
 
-        Args:
-            row: its index.
-
         Returns:
             The group's key; None if the row belongs to no group.
         """
@@ -235,11 +227,7 @@ def _descendants(nodes: list[Node]) -> Iterator[Node]:
 
 
 def on_fronts(reports: Iterable[tuple[str, KernelReport]]) -> frozenset[str]:
-    """Keys of tuned configurations on the Pareto front of their kernel, case and target.
-
-    Args:
-        reports: (key in the session, report) of kernels.
-    """
+    """Keys of tuned configurations on the Pareto front of their kernel, case and target."""
     # Imported here because only tuned kernels need them.
     from ....inspector.compare.sweep.figures import figures_of
     from ....inspector.compare.sweep.pareto import front

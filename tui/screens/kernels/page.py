@@ -89,24 +89,20 @@ class KernelsPage(Page):
         return self._listing
 
     def legend(self) -> Legend:
-        """The marks, the terms of a filter and the columns that are shown."""
         return (*self.LEGEND, *((column.title, column.about) for column in self.listing.columns))
 
     def content(self) -> ComposeResult:
-        """Stacks heading, state of the run, table, details, filter and keys."""
         yield Status(self.session, self.listing, watching=self.kinspect.opening.watch)
         yield Table(id="kernels")
         yield Detail()
         yield FilterLine(_FILTER_HINT, "Table", id="filter")
 
     def on_mount(self) -> None:
-        """Focuses the table and fills it."""
         self.query_one(Table).focus()
         self._fit_to_size()
         self.rebuild()
 
     def on_resize(self, event: Resize) -> None:
-        """Shows or hides widgets and widens or narrows bars, as the size allows."""
         self._fit_to_size()
         self.rebuild()
 
@@ -121,7 +117,6 @@ class KernelsPage(Page):
         status.set_class(height < 8, "hidden")
 
     def crumb(self) -> str:
-        """The targets of the run."""
         session = self.session
         return " ".join(session.request.targets) if session.request is not None else ""
 
@@ -271,7 +266,6 @@ class KernelsPage(Page):
         self.rebuild()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters the table while the user types."""
         event.stop()
         self.listing.filter_text = event.value.strip()
         self.rebuild()
@@ -283,14 +277,11 @@ class KernelsPage(Page):
         self.rebuild()
 
     def action_reverse(self) -> None:
-        """Reverses the order."""
         self.kinspect.state.reverse = not self.kinspect.state.reverse
         self.kinspect.keep_state()
         self.rebuild()
 
     def action_columns(self) -> None:
-        """Opens the menu of columns."""
-
         def show_columns(names: list[str] | None) -> None:
             if names is not None:
                 self.kinspect.state.columns = names
@@ -304,12 +295,10 @@ class KernelsPage(Page):
 
     @property
     def kernel_at_hand(self) -> SessionKernel | None:
-        """The kernel under the cursor; None on a group or failure."""
         node = self._node()
         return node.leaf.entry if node is not None and node.leaf is not None else None
 
     def action_mark(self) -> None:
-        """Marks or unmarks the kernel under the cursor."""
         entry, marked = self.kernel_at_hand, self.listing.marked
         if entry is None:
             self.notify("a mark goes to one kernel: unfold the row with space", timeout=3)
@@ -338,7 +327,6 @@ class KernelsPage(Page):
         self.kinspect.compare(entries[keys[0]].report, entries[keys[1]].report)
 
     def action_copy(self) -> None:
-        """Copies the id of the kernel under the cursor."""
         entry = self.kernel_at_hand
         if entry is not None:
             self.app.copy_to_clipboard(entry.report.id)

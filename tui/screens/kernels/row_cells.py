@@ -29,17 +29,7 @@ def row_of(
     marked: Container[str],
     stars: Container[str],
 ) -> TableRow:
-    """The cells of a row.
-
-    Args:
-        node: the row.
-        columns: of the table, without the first.
-        bar_cells: width of a bar.
-        baseline: column -> the baseline's figure; None without a baseline.
-        is_open: whether the rows under it are visible.
-        marked: keys of the kernels that the user marked.
-        stars: keys of the kernels on a Pareto front.
-    """
+    """The cells of a row."""
     leaf = node.leaf
     if leaf is None:
         name = _group_name(node, is_open, marked, stars)

@@ -19,13 +19,7 @@ _COMPILED = frozenset({"script", "inductor", "ttir", "trace"})
 
 
 class Status(PartedWidget):
-    """Shows the progress of the run, the number of rows, the filter and the order.
-
-    Args:
-        session: the run.
-        listing: the rows.
-        watching: whether files are analysed again when they are saved.
-    """
+    """Shows the progress of the run, the number of rows, the filter and the order."""
 
     PREFIX = "status"
     DEFAULT_CSS = """
@@ -44,7 +38,6 @@ class Status(PartedWidget):
         self._watching = watching
 
     def render(self) -> Text:
-        """The line, cut to the widget's width."""
         width = self.content_size.width
         right = self._right()
         left = self._run(width) if self._session.progress.running else self._counts()

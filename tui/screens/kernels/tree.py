@@ -20,11 +20,7 @@ class Node(Struct):
     """A row: a leaf, or the head of a group that can be folded.
 
     Attributes:
-        key: its unique name on the page.
-        label: its text in the first column.
-        depth: its level of indentation.
         leaf: None for the head of a group.
-        children: the rows of the group.
         note: a dimmed remark after the label.
         count: the number of leaves that pass the filter, the row itself included.
         total: the number of leaves without the filter.
@@ -171,11 +167,6 @@ def ordered(nodes: Sequence[Node], column_name: str, reverse: bool) -> list[Node
     """Rows sorted by a column, the worst first; unknown figures come last in either direction.
 
     The head of a group is placed where the first row of the group belongs.
-
-    Args:
-        nodes: the rows; their children are sorted in place.
-        column_name: a column; "order" for the order of the run, "name" for names.
-        reverse: whether to reverse the order.
     """
     for node in nodes:
         if node.children:

@@ -26,11 +26,8 @@ class _Axis(Struct, frozen=True):
     """The amounts of a resource that a curve is drawn over.
 
     Attributes:
-        name: of the resource.
-        last: the largest amount that is drawn.
         grain: the amount's granule, see `falling`.
         position: the typed amount; None if unknown.
-        unit: of the amount.
     """
 
     name: str
@@ -104,10 +101,7 @@ def _with_joint_step(
 
 
 def _steps(
-    axis: _Axis,
-    waves_at: Callable[[int], float | None],
-    present: float | None,
-    max_waves: int,
+    axis: _Axis, waves_at: Callable[[int], float | None], present: float | None, max_waves: int
 ) -> StepFunction:
     """The curve of a resource, with the present position and the next better step."""
     points = falling(waves_at, axis.last, axis.grain)
@@ -123,11 +117,6 @@ def _steps(
 
 def falling(value_at: Callable[[int], float | None], last: int, grain: int) -> list[Point]:
     """The steps of a falling step function, found by bisection with few calls of it.
-
-    Args:
-        value_at: the function; constant above one multiple of `grain` up to and including the next.
-        last: the largest x.
-        grain: the least distance of two steps.
 
     Returns:
         Points (x, y): the value is y up to and including x. Empty where the function is unknown.

@@ -19,8 +19,6 @@ class Field(Struct, frozen=True):
     """An input field.
 
     Attributes:
-        name: its name in the code.
-        label: the text before it.
         empty: the hint beside the field while it is empty; "" for the usual hint.
     """
 
@@ -113,10 +111,6 @@ def parsed(
     values: Mapping[str, str], kernel: KernelReport | None
 ) -> tuple[Query | None, dict[str, str]]:
     """Parses the fields' texts.
-
-    Args:
-        values: field -> its text.
-        kernel: states the occupancy model of its LLVM, and whether LLVM knows its LDS.
 
     Returns:
         The query, None if a field is wrong; and field -> what is wrong with it.

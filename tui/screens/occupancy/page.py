@@ -24,16 +24,7 @@ from ...widgets.step_plot import StepFunction, StepPlot
 from ..kernel_chooser import kernel_chooser, worst_kernel
 from .answer import DIM, answer_lines, level_table, why_two
 from .curves import curves, neighbour
-from .fields import (
-    FIELDS,
-    Query,
-    excessive,
-    fields_after_step,
-    fields_of,
-    hint,
-    parsed,
-    step_of,
-)
+from .fields import FIELDS, Query, excessive, fields_after_step, fields_of, hint, parsed, step_of
 
 _KEYS = frozenset("+-=[]TRoq?/:")
 """Characters that no figure and no target's name contains: in a field, too, they are keys."""
@@ -126,7 +117,6 @@ class OccupancyPage(Page):
         self._table_shape: tuple[int, ...] = ()  # sizes of the texts; others need another layout
 
     def content(self) -> ComposeResult:
-        """Stacks the fields beside the answer, the plots and the table of levels."""
         with VerticalScroll(id="all"):
             with Horizontal(id="top"):
                 with Vertical(id="fields"):
@@ -146,22 +136,18 @@ class OccupancyPage(Page):
 
     @property
     def kernel_key(self) -> str | None:
-        """The key of the kernel that is shown."""
         return self._key
 
     def crumb(self) -> str:
-        """The kernel, and whether figures other than its own were typed."""
         if self._kernel is None:
             return "no kernel: figures of your own"
         typed = "  what if" if self._values != fields_of(self._kernel) else ""
         return f"{self._kernel.name}  {self._kernel.arch or '-'}{typed}"
 
     def on_mount(self) -> None:
-        """Focuses the page and not a field, so that digits open pages."""
         self.action_leave_fields()
 
     def on_resize(self, event: Resize) -> None:
-        """Chooses the layout for the new size."""
         self.set_class(event.size.height >= _TALL, "-tall")
         self.set_class(event.size.width < _NARROW, "-narrow")
 
@@ -190,7 +176,6 @@ class OccupancyPage(Page):
             self._fill(fields_of(kernel))
 
     def action_choose(self) -> None:
-        """Opens the list of kernels."""
         kernels = [entry.report for entry in self.session.ordered()]
         self.app.push_screen(kernel_chooser(kernels, self._key), self._show_kernel)
 
@@ -213,12 +198,10 @@ class OccupancyPage(Page):
         below.update(Content.assemble(*parts))
 
     def action_open(self) -> None:
-        """Shows the kernel's code."""
         if self._kernel is not None:
             self.kinspect.open_kernel(self._kernel.id)
 
     def action_reset(self) -> None:
-        """Goes back to the kernel's figures."""
         self._fill(fields_of(self._kernel))
 
     def _fill(self, values: dict[str, str]) -> None:
@@ -232,7 +215,6 @@ class OccupancyPage(Page):
         self._recompute()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Recomputes the page for the changed field."""
         name = event.input.id or ""
         if self._values.get(name) != event.value:
             self._values[name] = event.value
@@ -358,13 +340,11 @@ class OccupancyPage(Page):
             self._type(name, str(new_figure))
 
     def action_take(self) -> None:
-        """Types the figures of the next step."""
         if self._typed_query is not None and self._answer is not None:
             for name, text in fields_after_step(self._typed_query, self._answer).items():
                 self._type(name, text)
 
     def on_step_plot_picked(self, event: StepPlot.Picked) -> None:
-        """Types the figure under the mouse."""
         self._type("lds" if event.plot.id == "over-lds" else "vgprs", str(max(0, round(event.x))))
 
 

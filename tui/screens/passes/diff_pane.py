@@ -27,7 +27,6 @@ class DiffPane(Vertical):
 
     Args:
         compute: called with the states whose text is needed; `take` gets the result.
-        id: Textual's id of the widget.
     """
 
     def __init__(self, compute: Callable[[Span], None], *, id: str | None = None) -> None:
@@ -42,7 +41,6 @@ class DiffPane(Vertical):
         self._pause_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Stacks title, text and search."""
         yield Static(id="title", markup=False)
         yield DiffView()
         yield FindLine(lambda: (self.query_one(DiffView),), id="find")
@@ -55,14 +53,7 @@ class DiffPane(Vertical):
         self.query_one(DiffView).show(plain(), 0)
 
     def show(self, timeline: Timeline, index: int, mark: int | None, *, module: bool) -> None:
-        """Shows a text; computes it first if it is not cached.
-
-        Args:
-            timeline: the dump.
-            index: the pass under the cursor.
-            mark: the marked pass, the diff's other end.
-            module: whether to show the module before the pass in place of the diff.
-        """
+        """Shows a text; computes it first if it is not cached."""
         self._timeline, self._index, self._mark, self._module = timeline, index, mark, module
         title = diff_title(timeline, index, mark, module=module)
         span = self._span
@@ -118,11 +109,7 @@ class DiffPane(Vertical):
             self._compute(span)
 
     def _draw(
-        self,
-        title: str,
-        content_key: object,
-        text: Callable[[], Text],
-        marked: Sequence[int] = (),
+        self, title: str, content_key: object, text: Callable[[], Text], marked: Sequence[int] = ()
     ) -> bool:
         """Shows a text unless it is already shown, so that its cursor stays."""
         self.query_one("#title", Static).update(title, layout=False)

@@ -34,12 +34,10 @@ class DiffView(CodeView):
             self.line = line
 
     def action_open(self) -> None:
-        """Has the line of the cursor shown in full."""
         if self.shown.lines:
             self.post_message(self.Opened(self.cursor))
 
     def action_shift(self, columns: int) -> None:
-        """Scrolls sideways, or goes back."""
         if columns < 0 and self.scroll_offset.x == 0:
             self.post_message(self.Left())
         else:
@@ -88,12 +86,7 @@ def diff_text(diff: str, numbers: bool, marked: Collection[int] = ()) -> Text:
 
 
 def whole_line(lines: Sequence[str], line: int) -> str:
-    """A diff's line and the one that it replaces or is replaced by, for a window that wraps them.
-
-    Args:
-        lines: of the diff.
-        line: one of them, from 0.
-    """
+    """A diff's line and its partner, which it replaces or is replaced by, in full."""
     partner = _partners(lines).get(line)
     if partner is None:
         return lines[line].strip()

@@ -95,7 +95,6 @@ class PassesPage(Page):
         self._show_module = False  # the module before the pass, in place of the diff
 
     def content(self) -> ComposeResult:
-        """Puts the timeline above the list and the diff."""
         yield Static(id="about", markup=False)
         yield PassLine()
         yield Static(id="none", markup=False)
@@ -108,22 +107,18 @@ class PassesPage(Page):
 
     @property
     def kernel_key(self) -> str | None:
-        """The key of the kernel that is shown."""
         return self._key
 
     def crumb(self) -> str:
-        """The kernel's name, target and configuration."""
         kernel = self._kernel()
         if kernel is None:
             return ""
         return "  ".join((kernel.name, kernel.arch or "-", configuration(kernel)))
 
     def on_mount(self) -> None:
-        """Gives the list the focus."""
         self.query_one(PassList).focus()
 
     def on_resize(self, event: Resize) -> None:
-        """Puts list and diff side by side where there is room."""
         self.set_class(event.size.width >= _WIDE_COLUMNS, "-wide")
         self.set_class(event.size.height >= _TALL_ROWS, "-tall")
         self.call_after_refresh(self._update_list)
@@ -167,7 +162,6 @@ class PassesPage(Page):
         self.run_worker(partial(self._read, path), thread=True, exclusive=True, group="read")
 
     def action_choose(self) -> None:
-        """Lets another kernel be chosen."""
         kernels = [entry.report for entry in self.session.ordered()]
         chooser = kernel_chooser(
             kernels, self._key, lambda k: "●" if "passes" in k.artifacts else ""
@@ -180,7 +174,6 @@ class PassesPage(Page):
             self.session_changed()
 
     def action_open(self) -> None:
-        """Shows the kernel's code."""
         if self._kernel() is not None and self._key is not None:
             self.kinspect.open_kernel(self._key)
 
@@ -289,17 +282,14 @@ class PassesPage(Page):
             self.run_worker(work, thread=True, exclusive=True, group="diff")
 
     def on_code_view_moved(self, event: CodeView.Moved) -> None:
-        """Follows the list's cursor."""
         if isinstance(event.view, PassList) and event.line < len(self._shown):
             self._index = self._shown[event.line]
             self._follow_cursor()
 
     def on_row_list_opened(self) -> None:
-        """Gives the diff the focus."""
         self.query_one(DiffView).focus()
 
     def on_pass_line_picked(self, event: PassLine.Picked) -> None:
-        """Goes to the pass under the mouse."""
         self._go_to(event.index)
 
     def _go_to(self, index: int) -> None:
@@ -335,7 +325,6 @@ class PassesPage(Page):
             self._update_list()
 
     def action_module(self) -> None:
-        """Shows the module before the pass, or the diff."""
         self._show_module = not self._show_module
         self._follow_cursor()
 
@@ -353,7 +342,6 @@ class PassesPage(Page):
         self.query_one(FindLine).step_or(direction, self.action_changed)
 
     def on_input_changed(self) -> None:
-        """Filters while the user types."""
         self._update_list()
 
     def on_diff_view_opened(self, event: DiffView.Opened) -> None:
@@ -363,5 +351,4 @@ class PassesPage(Page):
         self.app.push_screen(ExplainScreen(title, whole_line(lines, event.line)))
 
     def on_diff_view_left(self) -> None:
-        """Gives the focus back to the list."""
         self.query_one(PassList).focus()

@@ -42,18 +42,11 @@ class PassLine(PartedWidget):
         self._mark: int | None = None
 
     def show(self, timeline: Timeline | None, cursor: int, mark: int | None) -> None:
-        """Shows a dump.
-
-        Args:
-            timeline: the dump; None: the widget is empty.
-            cursor: the pass under the cursor.
-            mark: the marked pass; the passes between mark and cursor are highlighted.
-        """
+        """Shows a dump."""
         self._timeline, self._cursor, self._mark = timeline, cursor, mark
         self.refresh()
 
     def on_click(self, event: Click) -> None:
-        """Reports the pass that was clicked."""
         if self._timeline is None:
             return
         for index, (start, stop) in enumerate(self._columns()):
@@ -71,7 +64,6 @@ class PassLine(PartedWidget):
         return [(1 + i * width // n, 2 + i * width // n) for i in range(n)]
 
     def render_line(self, y: int) -> Strip:
-        """Renders a row of the bars, or the band below them."""
         width = self.size.width
         base = self.rich_style
         if self._timeline is None or not self._timeline.passes:

@@ -39,12 +39,6 @@ def list_text(
 
     A line has number, sign, name, the `convert_layout` operations before and after a pass that
     changes their number, the change and, if there is room, the module's size.
-
-    Args:
-        timeline: the dump.
-        listed: the passes to list.
-        width: of the view, in cells.
-        mark: the marked pass.
     """
     largest_change = max((c.added + c.removed for c in timeline.changes.values()), default=1)
     deltas = {n: _delta(timeline, n, largest_change) for n in listed}
@@ -66,10 +60,7 @@ class _Columns(Struct, frozen=True):
     """The widths of the columns, in cells; 0 for one that is left out.
 
     Attributes:
-        name: of a name.
         conversions: of the `convert_layout` operations, with a blank before them.
-        delta: of a change.
-        sized: whether the lines end with the module's size.
     """
 
     name: int
@@ -91,13 +82,8 @@ class _PassLines(Struct, frozen=True):
     """The lines of the list.
 
     Attributes:
-        timeline: the dump.
-        listed: the passes of the lines.
-        mark: the marked pass.
-        events: passes that changed what is followed.
         deltas: pass -> its change as text.
         conversions: pass -> the `convert_layout` operations before and after it, as text.
-        columns: their widths.
     """
 
     timeline: Timeline

@@ -1,4 +1,4 @@
-"""Reads a pass dump, a large one in a child process, whose `main` is below.
+"""Reads a pass dump, a large one in a child process.
 
 A regular expression over many megabytes holds the interpreter's lock, which would freeze the
 screen.
@@ -15,7 +15,7 @@ from msgspec import Struct
 from ....inspector.base.errors import KinspectError
 from ....inspector.compare.passhistory import History, history_of
 from ....inspector.compile.passes import PassDump, diff, read_passes
-from ...child_process import MessagingChild, serve
+from ...child_process import MessagingChild
 
 CHILD_BYTES = 4 << 20
 """Bytes from which on reading a dump pays for the start of a process."""
@@ -80,11 +80,6 @@ Result = PassDump | SpanResult | HistoryResult
 
 def results(path: Path, span: Span | None = None, thing: str = "") -> Iterator[Result]:
     """Reads a dump and the diffs of its passes, or only one diff.
-
-    Args:
-        path: the dump.
-        span: the states to compare; if they are equal, that state's module is read instead.
-        thing: what to follow through the passes, as `history_of` takes it; "" for nothing.
 
     Yields:
         The dump, twice: at first without its changes, and then the history of `thing`. Then the
@@ -153,7 +148,7 @@ def results_from_child(
     if not is_large:
         yield from results(path, span, thing)
         return
-    child = MessagingChild(__name__, (path, span, thing), "reads the pass dump")
+    child = MessagingChild(f"{__name__}:send_results", (path, span, thing), "reads the pass dump")
     try:
         for _, result in child.messages(is_cancelled):
             yield result
@@ -162,11 +157,6 @@ def results_from_child(
             yield SpanResult(span, error)
 
 
-def main() -> None:
-    """Sends the results of what standard input names; the body of the child process."""
-    serve(_send_results)
-
-
-def _send_results(job: tuple[Path, Span | None, str], send: Callable[[str, Any], None]) -> None:
+def send_results(job: tuple[Path, Span | None, str], send: Callable[[str, Any], None]) -> None:
     for result in results(*job):
         send("result", result)

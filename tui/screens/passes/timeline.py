@@ -62,10 +62,6 @@ class Timeline(Struct):
     def span(self, index: int, mark: int | None) -> Span | None:
         """The two states of the module to compare, from before the first pass to after the last.
 
-        Args:
-            index: the pass under the cursor.
-            mark: the pass marked as the other end; None: compare around `index` alone.
-
         Returns:
             Two passes; a state is the module *before* the pass. None for the last pass alone, whose
             result the dump lacks.
@@ -83,12 +79,7 @@ class Timeline(Struct):
         return None if before is None or after is None or before == after else (before, after)
 
     def shown(self, listed: Listed, filter_text: str) -> list[int]:
-        """Indices of the passes to list.
-
-        Args:
-            listed: which ones; passes may have changed something as long as that is not known.
-            filter_text: words, separated by blanks, that a pass's text must contain.
-        """
+        """Indices of the passes to list."""
         has_words = word_filter(filter_text)
         events = self.events
         return [
@@ -206,14 +197,7 @@ def title(timeline: Timeline, index: int, mark: int | None) -> str:
 
 
 def diff_title(timeline: Timeline, index: int, mark: int | None, *, module: bool) -> str:
-    """The title of the pane beside the list.
-
-    Args:
-        timeline: the dump.
-        index: the pass under the cursor.
-        mark: the marked pass, the diff's other end; None: the diff is of one pass.
-        module: whether the pane shows the module before the pass instead of the diff.
-    """
+    """The title of the pane beside the list."""
     if module:
         return f"the module before {title(timeline, index, None)}"
     change = timeline.changes.get(index)

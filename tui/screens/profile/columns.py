@@ -41,8 +41,6 @@ class ProfileColumn(Struct, frozen=True):
     """A column after the kernel's name; it is left out if no row has a value for it.
 
     Attributes:
-        name: its name for sorting.
-        title: at its head.
         width: of the figure, in cells.
         read: returns a row's figure, to sort by; None where unknown.
         form: returns a row's figure as text; None where unknown.
@@ -211,13 +209,7 @@ def columns(rows: Sequence[KernelRow]) -> list[ProfileColumn]:
 def ordered(
     rows: Sequence[KernelRow], column: ProfileColumn | None, *, down: bool
 ) -> list[KernelRow]:
-    """Rows sorted by a column, unknown figures last, and tried kernels under the one kept.
-
-    Args:
-        rows: the rows.
-        column: None leaves their order.
-        down: whether to sort in descending order.
-    """
+    """Rows sorted by a column, unknown figures last, and tried kernels under the one kept."""
 
     def sort_key(row: KernelRow) -> tuple[bool, float | str]:
         value = column.read(row) if column is not None else 0.0
@@ -248,13 +240,7 @@ def _folded(rows: Sequence[KernelRow]) -> list[KernelRow]:
 
 
 def table_row(row: KernelRow, shown_columns: Sequence[ProfileColumn], *, folded: bool) -> TableRow:
-    """A measured kernel as a row of the table.
-
-    Args:
-        row: the measured kernel.
-        shown_columns: the columns to fill.
-        folded: whether the row is indented under the kernel that the tuner kept.
-    """
+    """A measured kernel as a row of the table."""
     first: list[Piece] = [(" ", "")]
     if folded:
         first.append(("└ ", "dim"))

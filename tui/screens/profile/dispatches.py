@@ -27,7 +27,6 @@ class DispatchList(Struct, frozen=True):
     """The listed dispatches of a kernel.
 
     Attributes:
-        rows: their rows in the recording's table.
         warmups: the rows that are warm-up.
         total: the number of the kernel's dispatches, listed or not.
         origin: the start of the recording's first dispatch, ns.

@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import ClassVar
 
 from msgspec import Struct
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.widgets import Static
 
 from ....inspector.explain import profile_view
 from ....inspector.model import KernelReport
 from ....inspector.model.recording import Profile
+from ....inspector.present.document import Section
+from ...widgets.bars import Piece
+from ...widgets.document_text import DIM, content
 from ...widgets.roofline import Roofline, RooflinePoint
 from ...widgets.table import Table
 from ...widgets.table_rows import TableRow
-from . import detail, dispatches, recording
+from . import detail, dispatches
 from .rows import KernelRow
-from .styled_lines import StyledLine, content
 
 DETAIL, DISPATCHES, ROOFLINE, RECORDING = "detail", "dispatches", "roofline", "recording"
 VIEWS = (DISPATCHES, ROOFLINE, RECORDING)
 """The views besides the details, in their order."""
 _WIDE = 150  # columns from which on the roofline stands beside the detail
 _THREADED = 200_000  # dispatches that are looked through in a thread
-_TABS = {
-    DETAIL: "kernel",
-    DISPATCHES: "dispatches",
-    ROOFLINE: "roofline",
-    RECORDING: "recording",
-}
+_TABS = {DETAIL: "kernel", DISPATCHES: "dispatches", ROOFLINE: "roofline", RECORDING: "recording"}
 
 
 class LowerState(Struct, frozen=True):
     """The state of the page that the lower half shows.
 
     Attributes:
-        rows: the kernels in the table.
         row: the kernel under the cursor; None in an empty table.
         profile: the open recording; None without one.
         report: the analysed kernel of the row; None without one.
@@ -79,7 +77,6 @@ class Lower(Vertical):
         self._query_number = 0  # of the latest search for dispatches; results of others are dropped
 
     def compose(self) -> ComposeResult:
-        """Stacks the line of titles and the views."""
         yield Static(id="tabs", markup=False)
         with Horizontal(id="views"):
             with VerticalScroll(id="detail"):
@@ -140,13 +137,13 @@ class Lower(Vertical):
     def _show_tabs(self, view: str) -> None:
         """Shows the titles of the views that have content, the current one highlighted."""
         profile = self._shown.profile
-        pieces: list[tuple[str, str]] = [(" ", "")]
+        pieces: list[Piece] = [(" ", "")]
         for name, label in _TABS.items():
             if self.offers(name) and (name != DETAIL or self._shown.row is not None):
-                pieces.append((f" {label} ", "here" if name == view else "dim"))
+                pieces.append((f" {label} ", "bold reverse" if name == view else DIM))
         autotuned = profile_view.autotune_text(profile) if profile is not None else ""
         if autotuned and not self._shown.tried:
-            pieces.append((f"   {autotuned}: f shows them", "dim"))
+            pieces.append((f"   {autotuned}: f shows them", DIM))
         unbroken(self.query_one("#tabs", Static), [pieces])
 
     def _show_text(self, view: str, beside: bool) -> None:
@@ -154,14 +151,14 @@ class Lower(Vertical):
         # Computed from the window's width, since the widget's is unknown before its layout.
         state = self._shown
         width = self.app.size.width * (3 if beside else 5) // 5 - 4
-        lines: list[StyledLine] = []
+        document: Iterable[Section] = ()
         if view == RECORDING and state.profile is not None:
-            lines += recording.all_lines(state.profile, width)
+            document = detail.of_recording(state.profile)
         elif state.row is not None and state.row.entry is not None:
-            lines += detail.of_report(state.row.entry.report, width)
-        elif state.row is not None and state.profile is not None:
-            lines += detail.of_kernel(state.row, state.profile, state.report, width)
-        self.query_one("#text", Static).update(content(lines))
+            document = detail.of_report(state.row.entry.report)
+        elif state.row is not None and state.row.kernel is not None and state.profile is not None:
+            document = detail.of_kernel(state.row.kernel, state.profile, state.report)
+        self.query_one("#text", Static).update(content(document, width))
         self.query_one("#detail").scroll_home(animate=False)
 
     def _show_dispatches(self, row: KernelRow) -> None:
@@ -223,7 +220,8 @@ class Lower(Vertical):
         return False
 
 
-def unbroken(widget: Static, lines: Sequence[StyledLine]) -> None:
+def unbroken(widget: Static, lines: Sequence[Sequence[Piece]]) -> None:
     """Shows lines without wrapping them; those that are too long are cut."""
     widget.styles.text_wrap, widget.styles.text_overflow = "nowrap", "ellipsis"
-    widget.update(content(lines).rstrip())
+    text = Content("\n").join(Content.assemble(*filter(itemgetter(0), line)) for line in lines)
+    widget.update(text.rstrip())

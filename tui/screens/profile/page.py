@@ -17,15 +17,15 @@ from ....inspector.model.recording import Profile
 from ....inspector.profile.placing.stalls import stalls
 from ...key_table import bind
 from ...pages import Page
+from ...widgets.document_text import content
 from ...widgets.filter_line import FilterLine
 from ...widgets.roofline import Roofline, RooflinePoint
 from ...widgets.table import Table
 from ...widgets.table_rows import ColumnHead, TableRow
-from . import recording
+from . import detail
 from .columns import NAME, ProfileColumn, columns, ordered, table_row
 from .lower import DETAIL, VIEWS, Lower, LowerState, unbroken
 from .rows import KernelRow, filtered, of_profile, of_reports, point
-from .styled_lines import content
 
 _DEFAULT_SORT = "measured.share_of_time"
 
@@ -73,7 +73,6 @@ class ProfilePage(Page):
         self._shows_tried = False
 
     def content(self) -> ComposeResult:
-        """Stacks the recording, its kernels and the details; or shows how to record."""
         with VerticalScroll(id="nothing"):
             yield Static(id="why", markup=False)
         with Vertical(id="measured"):
@@ -100,7 +99,6 @@ class ProfilePage(Page):
         return self._profile is not None or bool(self._all_rows)
 
     def crumb(self) -> str:
-        """The number of measured kernels and their total time."""
         if self._profile is None:
             count = len(self._all_rows)
             return f"{count} of {len(self.session.entries)} kernels measured" if count else ""
@@ -109,7 +107,6 @@ class ProfilePage(Page):
         return f"{kernels} in {quantities.duration(total_ns)}" if total_ns is not None else kernels
 
     def session_changed(self) -> None:
-        """Rebuilds the table; the cursor stays on its kernel."""
         profile = self._profile
         self._all_rows = of_profile(profile) if profile else of_reports(self.session.ordered())
         self._columns = columns(self._all_rows)
@@ -134,7 +131,6 @@ class ProfilePage(Page):
         self.refresh_bindings()
 
     def on_resize(self, event: Resize) -> None:
-        """Lays out the texts for the new width, once the widgets have their sizes."""
         if self._has_widgets():
             self.call_after_refresh(self._lay_out)
 
@@ -149,11 +145,11 @@ class ProfilePage(Page):
 
     def _show_introduction(self) -> None:
         width = max(20, self.app.size.width - 6)
-        self.query_one("#why", Static).update(content(recording.how_to_record(min(width, 110))))
+        self.query_one("#why", Static).update(content(detail.HOW_TO_RECORD, min(width, 110)))
 
     def _show_header(self) -> None:
         if self._profile is not None:
-            unbroken(self.query_one("#recording", Static), recording.header(self._profile))
+            unbroken(self.query_one("#recording", Static), detail.header(self._profile))
 
     @property
     def _sort(self) -> tuple[str, bool] | None:
@@ -218,7 +214,6 @@ class ProfilePage(Page):
             self._show_lower()
 
     def on_table_opened(self, message: Table.Opened) -> None:
-        """Opens the kernel."""
         if message.table.id == "table":
             self.action_open()
 
@@ -232,7 +227,6 @@ class ProfilePage(Page):
             self._sort_by(message.name)
 
     def on_roofline_picked(self, message: Roofline.Picked) -> None:
-        """Goes to the kernel of a point."""
         row = self.query_one(Lower).row_of(message.point)
         if row in self._rows:
             self._table.move_to(self._rows.index(row))
@@ -254,7 +248,6 @@ class ProfilePage(Page):
         return profile_view.report_of(row.kernel, self._profile)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disables keys that have nothing to act on."""
         if action in ("open", "filter", "sort", "reverse", "tried", "other", "copy"):
             offered = action != "tried" or any(row.tried for row in self._all_rows)
             return self._has_widgets() and bool(self._all_rows) and offered
@@ -286,7 +279,7 @@ class ProfilePage(Page):
     def _why_not_opened(self, row: KernelRow) -> str:
         kernel, profile = row.kernel, self._profile
         if kernel is None or profile is None or not profile.reports:
-            return "nothing was analysed beside this recording: kinspect tui RUN TARGET"
+            return detail.UNJOINED
         if kernel.match.is_decided:
             return "the analysed kernel is not open yet"
         return profile_view.match_text(kernel, profile) or "no analysed kernel is this one"
@@ -319,17 +312,14 @@ class ProfilePage(Page):
         self._sort_to(name, falling=name not in texts)
 
     def action_reverse(self) -> None:
-        """Reverses the order."""
         sort_name, descending = self._sort or (_DEFAULT_SORT, True)
         self._sort_to(sort_name, falling=not descending)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filters the table while the user types."""
         self._filter_text = event.value.strip()
         self._fill_table()
 
     def action_scroll_detail(self, lines: int) -> None:
-        """Scrolls the lower half."""
         self.query_one(Lower).scroll_by(lines)
 
     def action_other(self) -> None:
@@ -338,14 +328,12 @@ class ProfilePage(Page):
             self._table.focus()
 
     def action_copy(self) -> None:
-        """Copies the kernel's name."""
         row = self._row
         if row is not None:
             self.app.copy_to_clipboard(row.name)
             self.app.notify("copied", timeout=1)
 
     def close_top(self) -> bool:
-        """Clears the filter; without one, closes the view."""
         if super().close_top():
             return True
         has_view = self._has_measurements and self.query_one(Lower).view != DETAIL

@@ -29,9 +29,7 @@ class KernelRow(Struct, frozen=True):
 
     Attributes:
         key: identifies the row when the table changes under the cursor.
-        name: the kernel's name.
         suffix: distinguishes it from other kernels of that name; "" if there are none.
-        metrics: the measured metrics.
         kernel: the kernel in the recording; None for a saved report.
         entry: the saved report; None for a recording.
     """
@@ -87,13 +85,7 @@ def of_profile(profile: Profile) -> list[KernelRow]:
         return " ".join(filter(None, (number, devices.get(kernel.shape.agent or "", ""))))
 
     return [
-        KernelRow(
-            kernel.id,
-            kernel.name,
-            distinction(kernel),
-            kernel.metrics,
-            kernel=kernel,
-        )
+        KernelRow(kernel.id, kernel.name, distinction(kernel), kernel.metrics, kernel=kernel)
         for kernel in profile.kernels
     ]
 
@@ -127,14 +119,7 @@ def point(row: KernelRow) -> RooflinePoint | None:
 
 
 def filtered(rows: Sequence[KernelRow], text: str, *, tried: bool) -> list[KernelRow]:
-    """The rows that contain all words of a filter.
-
-    Args:
-        rows: all rows.
-        text: the filter's words, separated by blanks.
-        tried: whether to include kernels that an autotuner only tried; if there are no others,
-            they are included anyway.
-    """
+    """The rows that contain all words of a filter."""
     has_words = word_filter(text)
     tried = tried or all(row.tried for row in rows)
     return [
