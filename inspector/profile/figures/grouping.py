@@ -67,10 +67,8 @@ _Key = tuple[object, ...]
 def group(recording: Recording, skip_warmup: int = 1) -> tuple[DispatchGroup, ...]:
     """Sorts every dispatch of a recording into specialisations.
 
-    Args:
-        recording: as it was read.
-        skip_warmup: how many first dispatches of a specialisation in each process are warm-up; the
-            last dispatch never is.
+    `skip_warmup`: how many first dispatches of a specialisation in each process are warm-up; the
+    last dispatch never is.
     """
     shapes = recording.shapes
     group_of_shape, notes = specialisations(shapes, _id_scopes(recording))
@@ -89,10 +87,8 @@ def specialisations(
 ) -> tuple[list[int], dict[int, list[str]]]:
     """The number of each shape's specialisation, and notes on some specialisations.
 
-    Args:
-        shapes: as recorded.
-        scopes: for each shape, within what its kernel id is unique: a process, or a part of the
-            recording where the process is unknown.
+    `scopes`: for each shape, within what its kernel id is unique: a process, or a part of the
+    recording where the process is unknown.
     """
     groups: dict[tuple[_Key, int], int] = {}
     group_of_shape: list[int] = []

@@ -107,10 +107,7 @@ def time_resolution(table: Dispatches, rows: Sequence[int]) -> TimeResolution:
 def durations(table: Dispatches, rows: Sequence[int], *, begun: bool) -> array[int]:
     """Returns the durations in ns of the rows that have a beginning and a later end.
 
-    Args:
-        table: the recording's dispatches.
-        rows: the rows to look at.
-        begun: whether every row of the table has a beginning, which then is not checked.
+    `begun`: whether every row of the table has a beginning, which then is not checked.
     """
     start, end = table.start, table.end
     if begun:

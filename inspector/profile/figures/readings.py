@@ -77,10 +77,6 @@ class Readings(Struct):
     ) -> PassReadings | None:
         """Returns the pass that recorded all of the counters; None if there is none.
 
-        Args:
-            names: the counters.
-            unless: passes for which this returns true are left out.
-
         Returns:
             Among several, a pass that is not merged from others is preferred, then the one with
             the most dispatches.
@@ -123,18 +119,14 @@ class _Parts(Struct, frozen=True):
     """Properties of the parts of a recording, over all specialisations.
 
     Attributes:
-        recording: the whole recording.
         resolutions: part -> resolution of its times, and whether they are usable.
-        has_starts: whether every dispatch has its start time.
-        tracing: the parts that read no counters.
-        counters_of: part -> the counters that it read.
     """
 
-    recording: Recording
+    recording: Recording  # the whole recording
     resolutions: Mapping[int, quirks.TimeResolution]
-    has_starts: bool
-    tracing: set[int]
-    counters_of: Mapping[int, set[int]]
+    has_starts: bool  # whether every dispatch has its start time
+    tracing: set[int]  # the parts that read no counters
+    counters_of: Mapping[int, set[int]]  # part -> the counters that it read
 
     def durations(self, group: DispatchGroup, part: int, *, warm: bool) -> array[int]:
         """Durations (ns) of a specialisation's dispatches in a part."""

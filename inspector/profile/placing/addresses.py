@@ -23,14 +23,12 @@ class AddressMap(Struct, frozen=True):
     Args:
         instructions: address in the code object's file -> instruction of the text.
         code: address -> disassembled instruction; empty if there is no code object.
-        exact: whether every instruction has its address.
-        notes: what was left out, and why.
     """
 
     instructions: Mapping[int, Instruction]
     code: Mapping[int, Instruction]
-    exact: bool
-    notes: tuple[str, ...] = ()
+    exact: bool  # whether every instruction has its address
+    notes: tuple[str, ...] = ()  # what was left out, and why
 
 
 def disassembled(path: Path, arch: str | None = None) -> Program:
@@ -54,10 +52,6 @@ def disassembled(path: Path, arch: str | None = None) -> Program:
 
 def addresses_of(functions: Sequence[Function], program: Program) -> AddressMap | None:
     """Aligns the functions of an assembly with those of its code object, by their names.
-
-    Args:
-        functions: the kernel, and the device functions that it calls.
-        program: the disassembled code object.
 
     Returns:
         None if nothing could be aligned; a map with notes if only a part could.

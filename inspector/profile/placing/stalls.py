@@ -18,29 +18,20 @@ class Stall(Struct, frozen=True):
     """A line of the assembly that cost something.
 
     Attributes:
-        line: number of the line in the assembly.
-        mnemonic: its instruction.
-        loop: id of the innermost loop that contains it; None outside loops.
-        source: the line of the user's Python; None where it is unknown.
         stall_cycles: shader clocks in which it could not be issued, summed over traced waves; None
             without a thread trace.
-        samples: PC samples with a wave at it; None without samples.
-        cost: the one of these two that the kernel's lines are compared by.
-        share: the cost, % of the kernel's.
-        reasons: why the waves of its samples did not issue -> number of samples.
-        static: results of static analysis for the line; None if there are none.
     """
 
-    line: int
-    mnemonic: str
-    loop: str | None
-    source: SourceLoc | None
+    line: int  # number of the line in the assembly
+    mnemonic: str  # its instruction
+    loop: str | None  # id of the innermost loop that contains it; None outside loops
+    source: SourceLoc | None  # the line of the user's Python; None where it is unknown
     stall_cycles: int | None
-    samples: int | None
-    cost: int
-    share: float | None
-    reasons: Mapping[str, int]
-    static: StaticLine | None
+    samples: int | None  # PC samples with a wave at it; None without samples
+    cost: int  # the one of these two that the kernel's lines are compared by
+    share: float | None  # the cost, % of the kernel's
+    reasons: Mapping[str, int]  # why the waves of its samples did not issue -> number of samples
+    static: StaticLine | None  # results of static analysis for the line; None if there are none
 
 
 def stalls(report: KernelReport) -> list[Stall]:

@@ -25,43 +25,27 @@ class StaticLine(Struct, frozen=True):
     """A line of the assembly that static analysis describes, and what it cost.
 
     Args:
-        line: number of the line in the assembly.
-        mnemonic: its instruction; None where neither measurement nor analysis names it.
-        source: the Python line.
-        loop: id of the innermost loop that contains it.
-        hits: how often traced waves executed it.
-        latency_cycles: shader clocks, summed over traced waves.
-        stall_cycles: those of these clocks in which the wave could not continue.
-        samples: PC samples with a wave at this line.
-        share: % of the kernel's `measure`; None where this line was not measured.
-        measure: what the share is of; None where nothing was measured.
-        rules: ids of the findings that point here.
-        waits: the counters that the wait on this line waits for.
-        waits_for: the operations that it waits for.
-        waited_at: lines of the waits that wait for this operation.
         waited_stall: stall cycles at those waits. They may wait for other operations as well, so
             that sums over lines would count them several times.
-        access: why this memory access is narrow.
-        spill: whether it stores or reloads a spilled value.
     """
 
-    line: int
-    mnemonic: str | None
-    source: SourceLoc | None
-    loop: str | None
-    hits: int | None
-    latency_cycles: int | None
-    stall_cycles: int | None
-    samples: int | None
-    share: float | None
-    measure: Measure | None
-    rules: tuple[str, ...] = ()
-    waits: tuple[WaitOp, ...] = ()
-    waits_for: tuple[Awaited, ...] = ()
-    waited_at: tuple[int, ...] = ()
+    line: int  # number of the line in the assembly
+    mnemonic: str | None  # its instruction; None where neither measurement nor analysis names it
+    source: SourceLoc | None  # the Python line
+    loop: str | None  # id of the innermost loop that contains it
+    hits: int | None  # how often traced waves executed it
+    latency_cycles: int | None  # shader clocks, summed over traced waves
+    stall_cycles: int | None  # those of these clocks in which the wave could not continue
+    samples: int | None  # PC samples with a wave at this line
+    share: float | None  # % of the kernel's `measure`; None where this line was not measured
+    measure: Measure | None  # what the share is of; None where nothing was measured
+    rules: tuple[str, ...] = ()  # ids of the findings that point here
+    waits: tuple[WaitOp, ...] = ()  # the counters that the wait on this line waits for
+    waits_for: tuple[Awaited, ...] = ()  # the operations that it waits for
+    waited_at: tuple[int, ...] = ()  # lines of the waits that wait for this operation
     waited_stall: int | None = None
-    access: Access | None = None
-    spill: Literal["store", "reload"] | None = None
+    access: Access | None = None  # why this memory access is narrow
+    spill: Literal["store", "reload"] | None = None  # whether it stores or reloads a spilled value
 
 
 class SourceCost(Struct, frozen=True):

@@ -21,9 +21,7 @@ _CPU, _GPU = 1, 2  # rocprofiler_agent_type_t
 def agent(key: str, about: Mapping[str, Any]) -> Agent:
     """An agent from the SDK's description of it.
 
-    Args:
-        key: how dispatches name it: the node id as text.
-        about: `rocprofiler_agent_t` as the SDK writes it; fields that are missing stay unknown.
+    `about`: `rocprofiler_agent_t` as the SDK writes it; fields that are missing stay unknown.
     """
     kib = _number(about, "lds_size_in_kb")
     cpu = about.get("type") in (_CPU, "CPU")

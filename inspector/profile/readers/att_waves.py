@@ -107,11 +107,9 @@ def occupancy(
 ) -> tuple[tuple[WaveSpan, ...], int | None, str | None]:
     """Reads when waves began and ended on each CU.
 
-    Args:
-        path: `occupancy.json`, with every wave of the traced shader engines.
-        filenames: `filenames.json`, with the waves traced in detail; read where the first file is
-            missing.
-        builder: receives errors about damage.
+    `path`: `occupancy.json`, with every wave of the traced shader engines.
+    `filenames`: `filenames.json`, with the waves traced in detail; read where the first file is
+    missing.
 
     Returns:
         The waves; the most waves on one CU at a time; the kernel that most of them ran.

@@ -147,11 +147,7 @@ def read_wide(
     The instances of a counter (`TCC_HIT[0]` … `TCC_HIT[127]`, the channels of all XCCs) are summed,
     and so are the rows of one dispatch on several XCCs.
 
-    Args:
-        table: its header has been read.
-        builder: the recording.
-        part: begun here.
-        renamed: name of a counter in the file -> its name in the recording.
+    `renamed`: name of a counter in the file -> its name in the recording.
 
     Returns:
         Whether its timestamps have lost digits.

@@ -33,23 +33,18 @@ class DispatchWriter(Struct):
     """Adds a table's dispatches to the recording's last part.
 
     Args:
-        builder: the recording.
         table: the file; some profilers write a row per dispatch, some a row per counter of it.
-        agent_key: finds the agent that a row names.
-        process: the process of rows without a process id; None where it is unknown.
-        rounded: how many of the dispatches have timestamps that lost digits.
         shapes: number in the recording -> shape, of those that were made so far.
-        rows: dispatch id -> row, where `indexed`.
     """
 
-    builder: RecordingBuilder
+    builder: RecordingBuilder  # the recording
     table: CsvTable
-    agent_key: AgentKey
-    process: int | None = None
-    rounded: int = 0
+    agent_key: AgentKey  # finds the agent that a row names
+    process: int | None = None  # the process of rows without a process id; None where it is unknown
+    rounded: int = 0  # how many of the dispatches have timestamps that lost digits
     shapes: dict[int, KernelShape] = field(default_factory=dict)
     indexed: bool = False
-    rows: RowIndex = field(default_factory=RowIndex)
+    rows: RowIndex = field(default_factory=RowIndex)  # dispatch id -> row, where `indexed`
     _columns: tuple[int, ...] = ()  # of the cells of a shape
     _shape_numbers: dict[tuple[str, ...], int | DamagedRowError] = field(default_factory=dict)
 

@@ -52,10 +52,7 @@ class SampleSum(Struct):
     def add(self, mask: int | None, issued: bool | None, why: str | int | None) -> None:
         """Adds a sample; None for what it does not tell.
 
-        Args:
-            mask: which lanes were active.
-            issued: whether the wave issued the instruction.
-            why: why it did not: a reason's name or value.
+        `issued`: whether the wave issued the instruction.
         """
         self.count += 1
         if mask is not None:
@@ -101,13 +98,9 @@ class ProcessSamples(Struct):
     ) -> SampleSum:
         """Returns the sum of the samples at a place.
 
-        Args:
-            method: how they were taken.
-            shape: number of their dispatch's shape, where that is known.
-            code_object: its id; 0 where the profiler knew none.
-            offset: from the code object's load base; an address without a code object.
-            text: the instruction.
-            comment: its source line.
+        `shape`: number of their dispatch's shape, where that is known.
+        `code_object`: its id; 0 where the profiler knew none.
+        `offset`: from the code object's load base; an address without a code object.
         """
         by_text = () if code_object or offset else (text, comment)
         key = (shape, code_object, offset, method, *by_text)
