@@ -208,7 +208,7 @@ def _launches(recording: Recording, group: DispatchGroup, values: Readings) -> M
     passes = len(group.parts)
     note = ""
     if passes > 1:
-        if not values.durations and all(recording.parts[part].repeats_run for part in rows):
+        if not len(values.durations) and all(recording.parts[part].repeats_run for part in rows):
             count = max(rows.values())
         note = f"in {passes} passes"
         if count != group.dispatches:
