@@ -154,25 +154,6 @@ def test_the_csv_stands_in_for_code_json(run: Callable[..., Trace], code_json: s
     assert trace.clock_mhz == pytest.approx(2000)
 
 
-def test_what_is_before_the_cut_is_read(run: Callable[..., Trace]) -> None:
-    """Cut anywhere: the instructions before are right, the rest is said to be missing."""
-    written = run()
-    written.stats.unlink()
-    path = written.folder / "code.json"
-    whole = path.read_bytes()
-    for cut in (0, 1, 9, 10, 500, len(whole) // 2, len(whole) - 40, len(whole) - 2):
-        path.write_bytes(whole[:cut])
-        recording = att(written.folder)
-        found = totals(only(recording))
-        assert found.items() <= written.totals.items()
-        (error,) = recording.errors
-        assert "code.json" in str(error.file)
-        assert "damaged or cut off" in error.message
-        rows = whole[:cut].count(b'], ["') - 1  # what begins a row ends the one before
-        assert len(found) == max(rows, 0) + (cut > whole.rindex(b"]]"))
-    assert len(found) == len(written.totals)
-
-
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", '{"1": 3, "SE1": [3], "metadata": 1}'])
 @pytest.mark.parametrize("name", ["occupancy.json", "realtime.json", "filenames.json"])
 def test_one_damaged_file_leaves_the_others(

@@ -2,64 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import pytest
 from csv_files import (
-    AGENTS,
     COUNTED,
-    REASON,
-    STOCHASTIC,
     TRACE,
-    V1,
-    agent_row,
     counted,
     get,
-    names,
     traced,
     values,
     write,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from kinspect.inspector.model.recording import NONE
 from kinspect.inspector.profile.reading import read
-
-
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
-def test_no_damage_stops_the_reader(data: st.DataObject) -> None:
-    """Bytes are cut out, put in or changed: rows are read or counted, nothing is raised."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
-        write(path / "7_kernel_trace.csv", TRACE, [traced(n) for n in range(1, 9)])
-        rows = [counted(n, name, n) for n in range(1, 9) for name in ("A", "B")]
-        write(path / "7_counter_collection.csv", COUNTED, rows)
-        write(path / "7_agent_info.csv", AGENTS, [agent_row(1, 1, "GPU")])
-        v1 = [0, "k", 2, 0, 0, 33, 33, 64, 64, 0, 0, 8, 0, 16, 64, "0", "0", 1, 2.5, 1, 2, 3, 4, 5]
-        write(path / "results.csv", V1, [v1, v1])
-        stochastic = [5, 1, 1, "s_endpgm", "", 1, 0, "T", REASON + "WAITCNT", 4]
-        write(path / "7_pc_sampling_stochastic.csv", names(STOCHASTIC), [stochastic] * 3)
-        for file in sorted(path.iterdir()):
-            content = bytearray(file.read_bytes())
-            for _ in range(data.draw(st.integers(0, 4))):
-                # Headers are left alone: without one a file is of no known format.
-                at = data.draw(st.integers(content.index(b"\n") + 1, len(content)))
-                end = min(len(content), at + data.draw(st.integers(0, 40)))
-                content[at:end] = data.draw(
-                    st.binary(max_size=4)
-                    | st.sampled_from(
-                        [b'"', b",", b"\n", b"\r", b"\0" * 9, b"-1", b"1e999", b'""', b"9" * 30]
-                    )
-                )
-            file.write_bytes(content)
-        found = get(path)
-    table = found.dispatches
-    assert len(set(map(len, (table.shape, table.number, table.start, table.end, table.part)))) == 1
-    assert all(0 <= row < len(table) for row in found.values.dispatch)
-    assert all(end >= start for start, end in zip(table.start, table.end, strict=True))
-    assert all(0 <= shape < len(found.shapes) for shape in table.shape)
 
 
 def test_damaged_cells_cost_their_row_alone(tmp_path: Path) -> None:

@@ -152,43 +152,10 @@ def test_an_analysis_of_rocprof_compute(tmp_path: Path) -> None:
 
 # --------------------------------------------------------------------------- CSV
 
-ROW = (
-    '0,"elementwise_kernel",2,0,0,33,33,256,256,0,0,28,4,32,64,"0x0","0x7f0d61a43240",'
-    "849432249267152,849432249316636,849432249324476,849432249329621,7840"
-)
-OLDER = '0,"k(int, int)",2,0,0,33,33,512,256,64,0,28,32,0,"0x0","0x7f0d61a43240",17,10,12,20,30'
-
 
 def csv(folder: Path, name: str, *lines: str) -> Recording:
     (folder / name).write_text("".join(f"{line}\n" for line in lines))
     return reading.read(folder / name)
-
-
-def test_rocprof_v1_without_its_header(tmp_path: Path) -> None:
-    recording = csv(tmp_path, "results.csv", ROW, ROW.replace("0,", "1,", 1))
-    (shape,) = recording.shapes
-    assert (shape.name, shape.grid_size, shape.workgroup_size) == ("elementwise_kernel", 256, 256)
-    assert (shape.vgpr, shape.accum_vgpr, shape.sgpr, shape.wave_size) == (28, 4, 32, 64)
-    table = recording.dispatches
-    assert [end - start for start, end in zip(table.start, table.end, strict=True)] == [7840, 7840]
-    assert any("it has no header" in note for note in recording.notes)
-
-
-def test_an_older_one_with_a_counter(tmp_path: Path) -> None:
-    recording = csv(tmp_path, "results.csv", OLDER)
-    (shape,) = recording.shapes
-    assert (shape.name, shape.grid_size, shape.lds_bytes) == ("k(int, int)", 512, 64)
-    assert (shape.vgpr, shape.accum_vgpr, shape.sgpr) == (28, None, 32)
-    assert (list(recording.dispatches.start), list(recording.dispatches.end)) == ([12], [20])
-    assert recording.counters == ()  # what it counted is not known
-
-
-@pytest.mark.parametrize(
-    "row", ["1,2,3", "a,b,c,d", ROW.replace('"0x0",', ""), ROW.replace("33,33", "x,y")]
-)
-def test_other_numbers_are_no_recording(tmp_path: Path, row: str) -> None:
-    (tmp_path / "results.csv").write_text(f"{row}\n")
-    assert not reading.knows(tmp_path / "results.csv")
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,8 @@ from kinspect.inspector.profile.placing.addresses import (
 from kinspect.inspector.profile.placing.lines import Landing, land, measured_lines
 from kinspect.inspector.profile.placing.loop_costs import measure_of, with_lines
 from kinspect.inspector.profile.placing.sequence import in_sequence
-from kinspect.inspector.profile.placing.static_costs import source_costs, static_lines
+from kinspect.inspector.profile.placing.stalls import source_costs
+from kinspect.inspector.profile.placing.stalls import stalls as stalled_lines
 from kinspect.inspector.profile.placing.sums import Unplaced, missing, position
 from kinspect.inspector.profile.reading import read
 from msgspec.structs import replace
@@ -151,24 +152,6 @@ def test_device_functions_have_addresses_too(arch: str) -> None:
         assert [i.line for i in mine] == [found.instructions[c.address].line for c in code]
 
 
-@needs_objdump
-def test_texts_that_differ_share_what_stands_in_both() -> None:
-    function = function_of("gfx950")
-    code = disassembled(text_of("gfx950").with_suffix(".hsaco")).kernels[0].instructions
-    text = function.instructions
-    cut = (*text[:100], *text[107:])
-    found = align(cut, code)
-    assert not found.exact
-    truth = {c.address: t.line for c, t in zip(code, text, strict=True)}
-    assert all(truth[address] == i.line for address, i in found.instructions.items())
-    assert len(found.instructions) > len(cut) - 5
-    (note,) = found.notes
-    assert f"{len(cut)} instructions, the code object {len(code)}" in note
-    parted = next(n for n, c in enumerate(code) if c.mnemonic != cut[n].mnemonic)
-    assert f"line {cut[parted].line} ({cut[parted].mnemonic})" in note
-    assert f"{code[parted].mnemonic} at 0x{code[parted].address:x}" in note
-
-
 def parsed_code(*instructions: str) -> tuple[Instruction, ...]:
     text = "k:\n" + "".join(f"\t{one}\n" for one in (*instructions, "s_endpgm"))
     (function,) = parse_text(text, "k").functions
@@ -179,27 +162,18 @@ def addressed(instructions: Sequence[Instruction]) -> list[Instruction]:
     return [replace(one, address=4 * n) for n, one in enumerate(instructions)]
 
 
-def test_what_two_texts_share_by_chance_is_left_out() -> None:
-    """One of two `s_nop 0` stands between differences: which one nothing tells."""
-    before = [f"v_mov_b32 v{n}, v1" for n in range(6)]
-    after = [f"v_add_f32 v{n}, v1, v2" for n in range(6)]
-    text = parsed_code(*before, "s_nop 0", "v_exp_f32 v0, v0", "s_nop 0", *after)
-    code = addressed(
-        parsed_code(*before, "v_log_f32 v0, v0", "s_nop 0", "v_log_f32 v1, v1", *after)
-    )
-    found = align(text, code)
-    assert len(found.instructions) == 13
-    assert "s_nop" not in {i.mnemonic for i in found.instructions.values()}
-
-
 def test_one_other_operation_is_a_difference() -> None:
     names = [f"v_mov_b32 v{n}, v1" for n in range(9)]
     text = parsed_code(*names, "v_exp_f32 v0, v0", "v_mul_f32 v0, v0, v0")
     code = addressed(parsed_code(*names, "v_log_f32 v0, v0", "v_mul_f32 v0, v0, v0"))
     found = align(text, code)
-    assert not found.exact
-    assert 4 * 9 not in found.instructions
-    assert found.instructions[4 * 10] == text[10]
+    assert (found.exact, found.instructions) == (False, {})
+    (note,) = found.notes
+    assert f"line {text[9].line} (v_exp_f32), where the code object has v_log_f32 at 0x24" in note
+    padded = addressed(parsed_code(*names, "s_nop 0", "v_exp_f32 v0, v0", "v_mul_f32 v0, v0, v0"))
+    found = align(text, padded)
+    assert found.exact
+    assert list(found.instructions.values()) == list(text)
 
 
 @needs_objdump
@@ -624,46 +598,34 @@ def test_stalls_stand_beside_what_rules_found(
     traced_kernel: tuple[KernelReport, dict[int, int]],
 ) -> None:
     report, put = traced_kernel
-    found = {b.line: b for b in static_lines(report)}
-    assert [b.line for b in static_lines(report)][:4] == sorted(put, key=lambda n: -put[n])
+    found = {stall.line: stall for stall in stalled_lines(report)}
+    assert list(found) == sorted(put, key=lambda n: -put[n])
     total = sum(put.values())
     for line, stall in put.items():
-        assert found[line].stall_cycles == 2 * stall
+        assert found[line].stall_cycles == found[line].cost == 2 * stall
         assert found[line].share == pytest.approx(100 * stall / total)
-        assert found[line].measure == "stall cycles"
+        rules = [
+            f.rule
+            for f in report.findings
+            if any(x.line == line and x.kind == "amdgcn" for x in f.locations)
+        ]
+        facts = found[line].static
+        assert set(facts.rules if facts else ()) == set(rules)
     strict = next(w for w in report.waits if w.verdict == "over-strict")
-    assert strict in found[strict.line].waits
-    assert [a.line for a in found[strict.line].waits_for] == list(
-        dict.fromkeys(n for w in found[strict.line].waits for n in w.waits_for or ())
+    facts = found[strict.line].static
+    assert facts is not None
+    assert strict in facts.waits
+    assert [a.line for a in facts.waits_for] == list(
+        dict.fromkeys(n for w in facts.waits for n in w.waits_for or ())
     )
     operations = {op.line: op for op in report.memory_ops}
-    for awaited in found[strict.line].waits_for:
+    for awaited in facts.waits_for:
         assert awaited.mnemonic == operations[awaited.line].mnemonic
         assert awaited.source == operations[awaited.line].source is not None
-    pointed = {x.line for f in report.findings for x in f.locations if x.kind == "amdgcn"}
-    assert pointed
-    for line in pointed:
-        assert line is not None
-        rules = {
-            f.rule for f in report.findings if any(x.line == line for x in f.locations
-                                                   if x.kind == "amdgcn")
-        }  # fmt: skip
-        assert set(found[line].rules) == rules
-    assert {w.line for w in report.waits} | pointed <= found.keys()
-
-
-def test_a_narrow_load_shows_what_its_wait_cost(
-    traced_kernel: tuple[KernelReport, dict[int, int]],
-) -> None:
-    report, put = traced_kernel
     narrow = next(a for a in report.accesses if a.limited_by and a.cls == "global_load")
-    one = next(b for b in static_lines(report) if b.line == narrow.lines[0])
-    assert one.access == narrow
-    assert one.access.reason
-    waits = [w.line for w in report.waits if one.line in (w.waits_for or ())]
-    assert list(one.waited_at) == list(dict.fromkeys(waits))
-    assert one.waited_stall == 2 * sum(put.get(line, 0) for line in dict.fromkeys(waits))
-    assert one.waited_stall >= 1000
+    facts = found[narrow.lines[0]].static
+    assert facts is not None
+    assert facts.access == narrow
 
 
 def test_python_lines_carry_the_stalls_of_their_instructions(
@@ -741,14 +703,10 @@ def test_spills_and_lines_without_measurement() -> None:
         replace(report, spills=(slot,)),
         (line_of(30, samples=6, issued=1), line_of(wait.line, samples=5, issued=5)),
     )
-    found = {b.line: b for b in static_lines(report)}
-    assert static_lines(report)[0].line == 30
-    assert (found[20].spill, found[30].spill, found[31].spill) == ("store", "reload", "reload")
-    assert (found[30].samples, found[30].share, found[30].measure) == (
-        6, 100.0, "samples not issued",
-    )  # fmt: skip
-    assert (found[wait.line].samples, found[wait.line].share) == (5, 0.0)
-    assert (found[20].samples, found[20].share, found[20].stall_cycles) == (None, None, None)
+    (stall,) = stalled_lines(report)
+    assert (stall.line, stall.samples, stall.share) == (30, 6, 100.0)
+    assert stall.static is not None
+    assert stall.static.spill == "reload"
     assert report.metrics["measured.samples"].value == 11
     assert "measured.stall_cycles" not in report.metrics
     loops = {loop.id: loop for loop in report.loops}

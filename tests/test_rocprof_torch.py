@@ -7,14 +7,11 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kinspect.inspector.model.recording import Recording
 from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.readers import torch_trace
 from profile_files import program, write_results
 from profile_traces import OldLaunch, TorchKernel, write_torch, write_v1_json
-from profile_traces import torch_trace as trace_text
 
 
 def imported(path: Path) -> Recording:
@@ -160,24 +157,6 @@ def test_other_json_is_not_claimed(tmp_path: Path, text: str) -> None:
 
 def test_rocprofv3_s_json_is_not_claimed(tmp_path: Path) -> None:
     assert torch_trace.find([write_results(tmp_path / "1_results.json", program())]) == []
-
-
-@given(st.integers(0, 2**32))
-def test_a_cut_trace_keeps_whole_events(where: int) -> None:
-    import tempfile
-
-    text = trace_text([TorchKernel(f"k{index}", f"{index}", "1") for index in range(40)]).encode()
-    start = text.index(b'"traceEvents": [') + 20
-    cut = start + where % (len(text) - start - 3)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "a.json"
-        path.write_bytes(text[:cut])
-        recording = imported(path)
-    (error,) = recording.errors
-    assert "the file ends in the middle at byte" in error.message
-    kernels = sum(line.endswith(b"}},") and b'"kernel"' in line for line in text[:cut].split(b"\n"))
-    # The last of them may be complete without its comma.
-    assert len(recording.dispatches) in (kernels, kernels + 1)
 
 
 def test_rocprof_v1(tmp_path: Path) -> None:

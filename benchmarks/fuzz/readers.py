@@ -435,7 +435,18 @@ READERS: tuple[FuzzedReader, ...] = (
         special=0.1,
     ),
     *map(
-        _recorded, ("rocprof_csv", "rocprof_json", "rocpd", "rocprof_v1", "torch", "att", "compute")
+        _recorded,
+        (
+            "rocprof_csv",
+            "rocprof_older_csv",
+            "rocprof_json",
+            "rocpd",
+            "rocprof_v1",
+            "torch",
+            "att",
+            "compute",
+            "proton",
+        ),
     ),
     FuzzedReader(
         "fault",

@@ -253,6 +253,33 @@ def _rocprof_csv() -> list[Files]:
     return [_made(write)]
 
 
+def _rocprof_older_csv() -> list[Files]:
+    import csv_files
+
+    v1 = [0, "k", 2, 0, 0, 33, 33, 64, 64, 0, 0, 8, 0, 16, 64, "0", "0", 1, 2.5, 1, 2, 3, 4, 5]
+    sample = [5, 1, 1, "s_endpgm", "", 1, 0, "T", f"{csv_files.REASON}WAITCNT", 4]
+
+    def write(folder: Path) -> None:
+        csv_files.write(folder / "results.csv", csv_files.V1, [v1, v1])
+        columns = csv_files.names(csv_files.STOCHASTIC)
+        csv_files.write(folder / "7_pc_sampling_stochastic.csv", columns, [sample] * 3)
+        agents = [csv_files.agent_row(1, 1, "GPU")]
+        csv_files.write(folder / "7_agent_info.csv", csv_files.AGENTS, agents)
+
+    return [_made(write)]
+
+
+def _proton() -> list[Files]:
+    import msgspec
+    import test_rocprof_formats
+
+    tree = test_rocprof_formats.TREE
+    return [
+        {"x.hatchet": json.dumps(tree).encode()},
+        {"x.hatchet_msgpack": msgspec.msgpack.encode(tree)},
+    ]
+
+
 def _rocprof_json() -> list[Files]:
     import profile_files
 
@@ -502,7 +529,8 @@ SEEDS: Mapping[str, Callable[[], Sequence[Files]]] = {
     "asm": _asm, "code_object": _objects, "bundle": _bundles, "ttgir": _ttgir, "ttir": _ttir,
     "folder": _folder, "report": _report, "archive": _archive, "kitrace": _kitrace,
     "inductor": _inductor, "cases": _cases, "pack": _pack, "baseline": _baseline,
-    "settings": _settings, "rocprof_csv": _rocprof_csv, "rocprof_json": _rocprof_json,
+    "settings": _settings, "rocprof_csv": _rocprof_csv,
+    "rocprof_older_csv": _rocprof_older_csv, "proton": _proton, "rocprof_json": _rocprof_json,
     "rocpd": _rocpd, "rocprof_v1": _rocprof_v1, "torch": _torch, "att": _att, "compute": _compute,
     "fault": _fault, "gemm_sizes": _gemm_sizes, "metadata": _metadata, "note": _note,
     "mcp": _mcp, "emulate": _emulate, "time": _timed, "named": _named,

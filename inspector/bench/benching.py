@@ -37,28 +37,21 @@ class BenchRequest(Struct, frozen=True):
     """One run over the cases of a kernel.
 
     Args:
-        kernel: the kernel file.
-        patterns: fnmatch patterns of the names of cases; none: all of them.
         numbers: numbers of cases, counted from 0, in addition to those that the patterns name.
-        given: cases of the user's, in place of the file's BENCH.
         mode: `time`; `once` for a single run; `profile` for a launch without a check or a time.
         config: replaces entries of the kernel's configuration.
-        compare: other operators to time.
-        tune: how many configurations to try; 0 for none.
-        python: interpreter with PyTorch and Triton; None for this one.
-        time_limit: seconds that one case may take.
     """
 
-    kernel: KernelFile
-    patterns: tuple[str, ...] = ()
+    kernel: KernelFile  # the kernel file
+    patterns: tuple[str, ...] = ()  # fnmatch patterns of the names of cases; none: all of them
     numbers: tuple[int, ...] = ()
-    given: tuple[UserCase, ...] = ()
+    given: tuple[UserCase, ...] = ()  # cases of the user's, in place of the file's BENCH
     mode: str = "time"
     config: Mapping[str, Any] = field(default_factory=dict)
-    compare: tuple[str, ...] = ()
-    tune: int = 0
-    python: str | None = None
-    time_limit: float = TIME_LIMIT
+    compare: tuple[str, ...] = ()  # other operators to time
+    tune: int = 0  # how many configurations to try; 0 for none
+    python: str | None = None  # interpreter with PyTorch and Triton; None for this one
+    time_limit: float = TIME_LIMIT  # seconds that one case may take
 
 
 class CasesPlanned(Struct, frozen=True):

@@ -44,24 +44,19 @@ class CheckRequest(Struct, frozen=True):
 
     Args:
         kernels: files, each with patterns of the cases to check there; none: all of them.
-        cases: patterns that the cases of all files must match as well.
         device: `cpu` for Triton's interpreter, `cuda` for the GPU that PyTorch sees, `emulated` for
             code that is compiled for `arch` and executed on the CPU.
         archs: gfx names of the GPUs to emulate, one after the other; none for other devices.
-        fast: leave out the cases that a file calls slow.
-        python: interpreter with PyTorch and Triton; None for this one.
-        jobs: files at a time; on a GPU always one.
-        time_limit: seconds that one case may take.
     """
 
     kernels: tuple[tuple[KernelFile, tuple[str, ...]], ...]
-    cases: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()  # patterns that the cases of all files must match as well
     device: str = "cpu"
     archs: tuple[str, ...] = ()
-    fast: bool = False
-    python: str | None = None
-    jobs: int = 1
-    time_limit: float = TIME_LIMIT
+    fast: bool = False  # leave out the cases that a file calls slow
+    python: str | None = None  # interpreter with PyTorch and Triton; None for this one
+    jobs: int = 1  # files at a time; on a GPU always one
+    time_limit: float = TIME_LIMIT  # seconds that one case may take
 
 
 class Started(Struct, frozen=True):
@@ -72,19 +67,12 @@ class Started(Struct, frozen=True):
 
 
 class CaseDone(Struct, frozen=True):
-    """A case is done.
+    """A case is done."""
 
-    Args:
-        index: number of its file in the run.
-        kernel: the file.
-        result: the case's result.
-        so_far: the file's result, with its cases up to this one.
-    """
-
-    index: int
-    kernel: KernelFile
-    result: CaseCheck
-    so_far: KernelCheck
+    index: int  # number of its file in the run
+    kernel: KernelFile  # the file
+    result: CaseCheck  # the case's result
+    so_far: KernelCheck  # the file's result, with its cases up to this one
 
 
 class KernelDone(Struct, frozen=True):
@@ -234,19 +222,12 @@ def describe(
 
 
 class _FileJob(Struct, frozen=True):
-    """A file to check.
+    """A file to check."""
 
-    Args:
-        index: number of the file in the run.
-        kernel: the file.
-        patterns: the cases to check; none: all.
-        arch: the GPU to emulate; empty for other devices.
-    """
-
-    index: int
+    index: int  # number of the file in the run
     kernel: KernelFile
-    patterns: tuple[str, ...]
-    arch: str
+    patterns: tuple[str, ...]  # the cases to check; none: all
+    arch: str  # the GPU to emulate; empty for other devices
 
 
 def _work(

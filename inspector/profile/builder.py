@@ -119,13 +119,10 @@ class RecordingBuilder(Struct):
     ) -> int:
         """Adds a dispatch.
 
-        Args:
-            shape: as `shape` numbered it.
-            number: the profiler's dispatch id.
-            start: ns.
-            end: ns.
-            queue: its queue's id.
-            find_again: whether `row_of` must find it, which costs memory.
+        `shape`: as `shape` numbered it.
+        `start`: ns.
+        `end`: ns.
+        `find_again`: whether `row_of` must find it, which costs memory.
 
         Returns:
             Its row.

@@ -59,10 +59,7 @@ def match(
 ) -> KernelMatch:
     """Matches a measured kernel with the analysed ones.
 
-    Args:
-        kernel: the measured kernel.
-        reports: the analysed kernels.
-        code: hashes of the recording's code objects, see `hashes`.
+    `code`: hashes of the recording's code objects, see `hashes`.
 
     Returns:
         `exact` where the code object is the same, `likely` where one candidate agrees with all
@@ -189,11 +186,6 @@ def join_kernels(
     code_objects: Sequence[RecordedCodeObject] = (),
 ) -> tuple[tuple[KernelProfile, ...], tuple[KernelReport, ...]]:
     """Matches measured kernels with analysed ones, and adds the measured metrics to the reports.
-
-    Args:
-        kernels: the measured kernels.
-        reports: the reports of the analysed kernels.
-        code_objects: the code objects in the recording.
 
     Returns:
         The kernels with their match, and the reports with the measured metrics; where several

@@ -33,16 +33,13 @@ class RecordedKernels(Struct, frozen=True):
     """The kernels of a recording.
 
     Args:
-        kernels: those that `only` and `top` leave, most time first.
         total_ns: GPU time of all kernels, those left out included; None where no times were kept.
-        left_out: how many kernels `only` and `top` left out.
-        names: the names of all kernels, most time first.
     """
 
-    kernels: tuple[KernelProfile, ...]
+    kernels: tuple[KernelProfile, ...]  # those that `only` and `top` leave, most time first
     total_ns: float | None
-    left_out: int = 0
-    names: tuple[str, ...] = ()
+    left_out: int = 0  # how many kernels `only` and `top` left out
+    names: tuple[str, ...] = ()  # the names of all kernels, most time first
 
 
 def profile(
@@ -68,13 +65,11 @@ def analyse(
 ) -> RecordedKernels:
     """Computes the profile of each specialisation of each kernel.
 
-    Args:
-        recording: as it was read.
-        skip_warmup: how many first dispatches of a specialisation in each process are left out of
-            its figures; at least one always counts.
-        only: a regular expression; kernels whose names it does not match anywhere are left out.
-        top: how many kernels are kept at most.
-        arch: the target, where the recording does not name one.
+    `skip_warmup`: how many first dispatches of a specialisation in each process are left out of
+    its figures; at least one always counts.
+    `only`: a regular expression; kernels whose names it does not match anywhere are left out.
+    `top`: how many kernels are kept at most.
+    `arch`: the target, where the recording does not name one.
 
     Raises:
         KinspectError: `only` is not a regular expression.
@@ -213,7 +208,7 @@ def _launches(recording: Recording, group: DispatchGroup, values: Readings) -> M
     passes = len(group.parts)
     note = ""
     if passes > 1:
-        if not values.durations and all(recording.parts[part].repeats_run for part in rows):
+        if not len(values.durations) and all(recording.parts[part].repeats_run for part in rows):
             count = max(rows.values())
         note = f"in {passes} passes"
         if count != group.dispatches:

@@ -22,19 +22,13 @@ _FEWEST: Final = 3
 
 
 class PredictedFigure(Struct, frozen=True):
-    """A figure of the model, and the measured one.
+    """A figure of the model, and the measured one."""
 
-    Args:
-        name: `time`, `cycles`, `clock`, `cycles of a wave`.
-        unit: of both.
-        about: what was measured, and what the model's figure is of.
-    """
-
-    name: str
-    unit: str
+    name: str  # `time`, `cycles`, `clock`, `cycles of a wave`
+    unit: str  # of both
     predicted: float
     measured: float
-    about: str
+    about: str  # what was measured, and what the model's figure is of
 
     @property
     def ratio(self) -> float | None:
@@ -46,63 +40,40 @@ class PartedLine(Struct, frozen=True):
     """A line of the assembly with its part of what the kernel's instructions cost.
 
     Args:
-        line: of the assembly (1-based).
-        mnemonic: empty where nothing was measured there.
-        source: the line of the user's Python; None where it is unknown.
         predicted, measured: its part, %.
         reason: what the model takes most of the wait to be for; None where it has none there.
-        reasons: why PC samples found it not issued -> number of samples.
     """
 
-    line: int
-    mnemonic: str
-    source: SourceLoc | None
+    line: int  # of the assembly (1-based)
+    mnemonic: str  # empty where nothing was measured there
+    source: SourceLoc | None  # the line of the user's Python; None where it is unknown
     predicted: float
     measured: float
     reason: StallReason | None
-    reasons: Mapping[str, int]
+    reasons: Mapping[str, int]  # why PC samples found it not issued -> number of samples
 
 
 class Parting(Struct, frozen=True):
-    """How the costs of instructions compare.
+    """How the costs of instructions compare."""
 
-    Args:
-        measure: what is compared: stall cycles, samples not issued, samples.
-        instructions: that were seen executed, or that the model has waits at.
-        pearson: correlation of their parts; None where there are too few.
-        same_percent: of the cost that both put at the same instruction.
-        lines: where they part most, the largest difference first.
-    """
-
-    measure: Measure
-    instructions: int
-    pearson: float | None
-    same_percent: float
-    lines: tuple[PartedLine, ...]
+    measure: Measure  # what is compared: stall cycles, samples not issued, samples
+    instructions: int  # that were seen executed, or that the model has waits at
+    pearson: float | None  # correlation of their parts; None where there are too few
+    same_percent: float  # of the cost that both put at the same instruction
+    lines: tuple[PartedLine, ...]  # where they part most, the largest difference first
 
 
 class Predicted(Struct, frozen=True):
-    """The model's prediction beside a measured kernel.
+    """The model's prediction beside a measured kernel."""
 
-    Args:
-        gpu: the product that the model took.
-        figures: of the whole launch.
-        parting: None where no instructions were measured.
-        notes: what keeps the two from being the same launch.
-    """
-
-    gpu: str
-    figures: tuple[PredictedFigure, ...]
-    parting: Parting | None
-    notes: tuple[str, ...]
+    gpu: str  # the product that the model took
+    figures: tuple[PredictedFigure, ...]  # of the whole launch
+    parting: Parting | None  # None where no instructions were measured
+    notes: tuple[str, ...]  # what keeps the two from being the same launch
 
 
 def predicted(kernel: KernelProfile, report: KernelReport | None) -> Predicted | None:
     """Lays a kernel's predicted time and stalls beside the measured ones.
-
-    Args:
-        kernel: as it was measured.
-        report: the analysed kernel that it is.
 
     Returns:
         None where there is no report, or no time in it.
@@ -150,12 +121,7 @@ def _wave_cycles(lines: Sequence[MeasuredLine]) -> float | None:
 
 
 def predicted_parts(time: KernelTime, measure: Measure) -> dict[int, float]:
-    """Line of the assembly -> its part of what instructions cost by the model, %.
-
-    Args:
-        time: of the launch.
-        measure: what a cost is: samples of all instructions find those that issue, too.
-    """
+    """Line of the assembly -> its part of what instructions cost by the model, %."""
     if measure == "samples":
         whole = 1 - sum(s.share for s in time.stalls if s.reason in ("launch", "tail"))
         parts = {row.line: row.share for row in time.instructions}
@@ -167,9 +133,6 @@ def predicted_parts(time: KernelTime, measure: Measure) -> dict[int, float]:
 
 def parting(report: KernelReport) -> Parting | None:
     """Compares the parts that instructions have of a kernel's cost.
-
-    Args:
-        report: with a time and measured lines.
 
     Returns:
         None where it has not both.

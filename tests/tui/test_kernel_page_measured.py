@@ -26,7 +26,7 @@ from kinspect.inspector.model import (
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.profile.placing.loop_costs import with_lines
-from kinspect.inspector.profile.placing.static_costs import source_costs
+from kinspect.inspector.profile.placing.stalls import source_costs
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
 from kinspect.tui.screens.kernel.columns import WIDTH, share_cell

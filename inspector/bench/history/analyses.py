@@ -56,47 +56,27 @@ FINDINGS = "findings."
 
 
 class AnalysedKernel(Struct, frozen=True):
-    """A kernel's specialisation with its figures.
+    """A kernel's specialisation with its figures."""
 
-    Args:
-        kernel: the kernel's name.
-        identity: what is the same for it in another run: file, name, arch, options.
-        arch: gfx name.
-        case: name of the case; None where there is none.
-        config: options and constexprs.
-        figures: metric -> value; what is unknown is not in it.
-        findings: severity -> how many; None if no rules were asked.
-    """
-
-    kernel: str
-    identity: str
-    arch: str | None
-    case: str | None
-    config: Mapping[str, Any]
-    figures: Mapping[str, float]
-    findings: Mapping[str, int] | None = None
+    kernel: str  # the kernel's name
+    identity: str  # what is the same for it in another run: file, name, arch, options
+    arch: str | None  # gfx name
+    case: str | None  # name of the case; None where there is none
+    config: Mapping[str, Any]  # options and constexprs
+    figures: Mapping[str, float]  # metric -> value; what is unknown is not in it
+    findings: Mapping[str, int] | None = None  # severity -> how many; None if no rules were asked
 
 
 class Analysis(Struct, frozen=True):
-    """One run of `analyze` or `lint`, to be kept.
+    """One run of `analyze` or `lint`, to be kept."""
 
-    Args:
-        date: ISO 8601 in UTC.
-        label: a commit, or what the user calls it.
-        command: the command that made the run.
-        target: as the user named it.
-        versions: name -> version, of kinspect, triton, …
-        units: metric -> unit.
-        kernels: at least one.
-    """
-
-    date: str
-    label: str | None
-    command: str
-    target: str
-    versions: Mapping[str, str | None]
-    units: Mapping[str, str]
-    kernels: Sequence[AnalysedKernel]
+    date: str  # ISO 8601 in UTC
+    label: str | None  # a commit, or what the user calls it
+    command: str  # the command that made the run
+    target: str  # as the user named it
+    versions: Mapping[str, str | None]  # name -> version, of kinspect, triton, …
+    units: Mapping[str, str]  # metric -> unit
+    kernels: Sequence[AnalysedKernel]  # at least one
 
 
 class AnalysisRun(Struct, frozen=True):

@@ -52,9 +52,7 @@ def _text(value: str | None) -> str | None:
 def checked_as(kind: Any, value: Any) -> Any:
     """Converts a value or row of the file to its type: SQLite stores any value in any column.
 
-    Args:
-        kind: a type, or a struct.
-        value: a value of that type, or its fields in order.
+    `value`: a value of that type, or its fields in order.
 
     Raises:
         ValueError: one is of another type.
@@ -104,10 +102,8 @@ def sightings(
 ) -> list[Sighting]:
     """Returns kernels of runs, the oldest run first, in the order of their reports.
 
-    Args:
-        connection: to the history's file.
-        condition: SQL after WHERE, over columns of `analysis` and `analysed`.
-        values: the values for its `?`, in order.
+    `condition`: SQL after WHERE, over columns of `analysis` and `analysed`.
+    `values`: the values for its `?`, in order.
     """
     rows = connection.execute(
         "SELECT analysis.id, date, label, units, kernel, identity, arch, name, config, figures,"

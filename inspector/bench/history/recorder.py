@@ -28,19 +28,12 @@ R = TypeVar("R")
 
 
 class HistoryFigures(Struct, frozen=True):
-    """The part of a kernel's report that the history stores.
-
-    Args:
-        report_id: id of the report.
-        kernel: the kernel and its figures.
-        units: metric -> unit, of those figures.
-        triton: version of the Triton that compiled it; None where none did.
-    """
+    """The part of a kernel's report that the history stores."""
 
     report_id: str
     kernel: AnalysedKernel
-    units: Mapping[str, str]
-    triton: str | None
+    units: Mapping[str, str]  # metric -> unit, of those figures
+    triton: str | None  # version of the Triton that compiled it; None where none did
 
 
 class ResultWithFigures(Struct, Generic[R], frozen=True):

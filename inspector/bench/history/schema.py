@@ -90,10 +90,7 @@ def version_of(connection: sqlite3.Connection) -> int:
 def set_up(connection: sqlite3.Connection, path: Path, write: bool) -> None:
     """Makes the tables if the file is new, and for a writer those that it lacks.
 
-    Args:
-        connection: to the file, outside of any transaction.
-        path: the file, for errors.
-        write: whether something is to be written.
+    `write`: whether something is to be written.
 
     Raises:
         KinspectError: the file was made by a later kinspect.

@@ -45,25 +45,15 @@ SELECT coalesce(max(id), 0) + 1 FROM (SELECT id FROM run UNION ALL SELECT id FRO
 
 
 class Run(Struct, frozen=True):
-    """A run in the history.
+    """A run in the history."""
 
-    Args:
-        id: its number in the file.
-        date: its date, ISO 8601 in UTC.
-        kernel: name of the kernel.
-        device: name of the GPU.
-        versions: name -> version, of torch, triton, the driver, …
-        mode: `time` or `once`.
-        cases: how many of its cases have times.
-    """
-
-    id: int
-    date: str
-    kernel: str
-    device: str
-    versions: Mapping[str, str | None]
-    mode: str
-    cases: int
+    id: int  # its number in the file
+    date: str  # its date, ISO 8601 in UTC
+    kernel: str  # name of the kernel
+    device: str  # name of the GPU
+    versions: Mapping[str, str | None]  # name -> version, of torch, triton, the driver, …
+    mode: str  # `time` or `once`
+    cases: int  # how many of its cases have times
 
 
 class StoredCase(Struct, frozen=True):

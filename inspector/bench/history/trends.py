@@ -37,19 +37,16 @@ class ChartRequest(Struct, frozen=True):
     """A request for a chart.
 
     Args:
-        kernel: name of the kernel.
         metric: the metric; None for VGPRs, or for the mean time where there are only benchmarks.
         arch: gfx name, or name of the device for benchmarks; shell wildcards are allowed. None for
             all.
-        case: name of the case; shell wildcards are allowed. None for all.
-        limit: how many runs are shown, the last ones.
     """
 
-    kernel: str
+    kernel: str  # name of the kernel
     metric: str | None = None
     arch: str | None = None
-    case: str | None = None
-    limit: int = 50
+    case: str | None = None  # name of the case; shell wildcards are allowed. None for all
+    limit: int = 50  # how many runs are shown, the last ones
 
 
 class _Point(Struct, frozen=True):

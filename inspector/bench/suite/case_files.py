@@ -25,15 +25,13 @@ class UserCase(Struct, frozen=True):
     """A case from the user.
 
     Args:
-        values: shape and flags, with the keys as written.
         config: block sizes and launch options, under the kernels' names for them.
-        us: the time in µs that was written with it; None if there is none.
         tflops: the rate in TFLOPS that was written with it; None if there is none.
     """
 
-    values: Mapping[str, Value]
+    values: Mapping[str, Value]  # shape and flags, with the keys as written
     config: Mapping[str, Value] = field(default_factory=dict)
-    us: float | None = None
+    us: float | None = None  # the time in µs that was written with it; None if there is none
     tflops: float | None = None
 
 

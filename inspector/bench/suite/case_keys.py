@@ -44,12 +44,6 @@ def fit_keys(
 ) -> dict[str, Any]:
     """A user's case under the keys of the kernel's own cases; upper and lower case are the same.
 
-    Args:
-        own_case: the user's case.
-        entries: the entries of CASES and BENCH.
-        kernel: the kernel's name, for messages.
-        also: further keys that the kernel knows.
-
     Raises:
         KinspectError: the kernel's cases know no such key, or lack one that all of them have.
     """

@@ -22,17 +22,11 @@ ANSWERS = re.compile(r"^Answers to:\s*(.+(?:\n[ \t]*\S.*)*)", re.M)
 
 
 class KernelFile(Struct, frozen=True, dict=True):
-    """One kernel file.
+    """One kernel file."""
 
-    Args:
-        name: the file's name without `.py`.
-        path: path of the file.
-        bundled: whether it came with kinspect.
-    """
-
-    name: str
+    name: str  # the file's name without `.py`
     path: Path
-    bundled: bool
+    bundled: bool  # whether it came with kinspect
 
     @cached_property
     def tree(self) -> ast.Module:

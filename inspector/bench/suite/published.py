@@ -24,14 +24,11 @@ class Published(Struct, frozen=True):
     """One figure and the case it is for.
 
     Args:
-        kernel: the bundled kernel that does the same job.
-        device: a text that the device's name must contain.
         case: key -> value, or list of values that mean the same; null: the key may be missing.
-        figure: the figure.
     """
 
-    kernel: str
-    device: str
+    kernel: str  # the bundled kernel that does the same job
+    device: str  # a text that the device's name must contain
     case: Mapping[str, Any]
     figure: PublishedFigure
 

@@ -10,21 +10,13 @@ from msgspec import Struct, field
 
 
 class Summary(Struct, frozen=True):
-    """The times of one case, in µs.
+    """The times of one case, in µs."""
 
-    Args:
-        best: the shortest.
-        mean: arithmetic.
-        slowest: the longest.
-        error: standard error of the mean; None for a single run.
-        runs: how many there were.
-    """
-
-    best: float
-    mean: float
-    slowest: float
-    error: float | None
-    runs: int
+    best: float  # the shortest
+    mean: float  # arithmetic
+    slowest: float  # the longest
+    error: float | None  # standard error of the mean; None for a single run
+    runs: int  # how many there were
 
 
 def summarize(times: Sequence[float]) -> Summary | None:
@@ -56,35 +48,21 @@ GIB = 1 << 30
 
 
 class MeasuredGpu(Struct, frozen=True):
-    """The GPU that was measured.
+    """The GPU that was measured."""
 
-    Args:
-        name: the device's own name for itself.
-        arch: gfx name or sm_NN.
-        backend: `hip` or `cuda`.
-        compute_units: CUs or SMs.
-        memory_bytes: bytes of the device's memory.
-    """
-
-    name: str
-    arch: str | None = None
-    backend: str | None = None
-    compute_units: int | None = None
-    memory_bytes: int | None = None
+    name: str  # the device's own name for itself
+    arch: str | None = None  # gfx name or sm_NN
+    backend: str | None = None  # `hip` or `cuda`
+    compute_units: int | None = None  # CUs or SMs
+    memory_bytes: int | None = None  # bytes of the device's memory
 
 
 class OtherOperator(Struct, frozen=True):
-    """Another operator on the same inputs.
+    """Another operator on the same inputs."""
 
-    Args:
-        name: `torch` or `ck`.
-        times: times of its runs in µs; empty where it cannot be compared with.
-        note: why not, or what is to be known about its result.
-    """
-
-    name: str
-    times: tuple[float, ...] = ()
-    note: str | None = None
+    name: str  # `torch` or `ck`
+    times: tuple[float, ...] = ()  # times of its runs in µs; empty where it cannot be compared with
+    note: str | None = None  # why not, or what is to be known about its result
 
     @property
     def summary(self) -> Summary | None:
@@ -92,71 +70,46 @@ class OtherOperator(Struct, frozen=True):
 
 
 class PublishedFigure(Struct, frozen=True):
-    """A figure that others published for this case on this device.
+    """A figure that others published for this case on this device."""
 
-    Args:
-        us: time in µs, or None.
-        tflops: rate as they give it, or None.
-        label: its name in reports ("RadeonFlow, best").
-        source: where it was published.
-    """
-
-    us: float | None
-    tflops: float | None
-    label: str
-    source: str
+    us: float | None  # time in µs, or None
+    tflops: float | None  # rate as they give it, or None
+    label: str  # its name in reports ("RadeonFlow, best")
+    source: str  # where it was published
 
 
 class EarlierResult(Struct, frozen=True):
-    """The last result of the same case on the same device.
+    """The last result of the same case on the same device."""
 
-    Args:
-        mean_us: its mean time in µs.
-        date: when it was measured, ISO 8601 in UTC.
-    """
-
-    mean_us: float
-    date: str
+    mean_us: float  # its mean time in µs
+    date: str  # when it was measured, ISO 8601 in UTC
 
 
 class Timed(Struct, frozen=True):
     """One case.
 
     Args:
-        number: number of the case in the kernel's file, counted from 0.
-        name: name of the case.
-        status: one of the five above.
-        message: what is wrong, or why it was skipped.
-        case: the case itself, as plain data.
-        times: times of the runs in µs, in order.
-        flop: useful operations, or None.
-        bytes: the least that must move, or None.
         config: block sizes and launch options that were used, as far as they are known.
-        oracle: what the result was checked against; None where it was not checked.
-        others: other operators on the same inputs.
         tune: `tried`, `refused`, `wrong`, `default_us`, `fastest_us`; None without --tune.
         clocks: `core_mhz`, `core_max_mhz`, `memory_mhz` right after the runs, or None each.
-        notes: further notes.
-        before: the last result on the same device.
-        published: figures of others.
     """
 
-    number: int
-    name: str
-    status: str
-    message: str = ""
-    case: Mapping[str, Any] = field(default_factory=dict)
-    times: tuple[float, ...] = ()
-    flop: float | None = None
-    bytes: float | None = None
+    number: int  # number of the case in the kernel's file, counted from 0
+    name: str  # name of the case
+    status: str  # one of the five above
+    message: str = ""  # what is wrong, or why it was skipped
+    case: Mapping[str, Any] = field(default_factory=dict)  # the case itself, as plain data
+    times: tuple[float, ...] = ()  # times of the runs in µs, in order
+    flop: float | None = None  # useful operations, or None
+    bytes: float | None = None  # the least that must move, or None
     config: Mapping[str, Any] = field(default_factory=dict)
-    oracle: str | None = None
-    others: tuple[OtherOperator, ...] = ()
+    oracle: str | None = None  # what the result was checked against; None where it was not checked
+    others: tuple[OtherOperator, ...] = ()  # other operators on the same inputs
     tune: Mapping[str, Any] | None = None
     clocks: Mapping[str, int | None] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    before: EarlierResult | None = None
-    published: tuple[PublishedFigure, ...] = ()
+    notes: tuple[str, ...] = ()  # further notes
+    before: EarlierResult | None = None  # the last result on the same device
+    published: tuple[PublishedFigure, ...] = ()  # figures of others
 
     @property
     def summary(self) -> Summary | None:
@@ -175,22 +128,16 @@ class Bench(Struct, frozen=True):
     """One run over the cases of a kernel.
 
     Args:
-        kernel: the kernel's name.
-        path: path of its file.
-        gpu: the GPU that it ran on; None where it did not get so far.
         versions: `python`, `torch`, `triton`, `driver`, `cuda`, `hip`, `kinspect`, or None each.
-        mode: `time`, `once` or `profile`.
-        date: when it began, ISO 8601 in UTC.
-        cases: in order, those that were reached.
     """
 
-    kernel: str
-    path: str
-    gpu: MeasuredGpu | None
+    kernel: str  # the kernel's name
+    path: str  # path of its file
+    gpu: MeasuredGpu | None  # the GPU that it ran on; None where it did not get so far
     versions: Mapping[str, str | None]
-    mode: str
-    date: str
-    cases: tuple[Timed, ...]
+    mode: str  # `time`, `once` or `profile`
+    date: str  # when it began, ISO 8601 in UTC
+    cases: tuple[Timed, ...]  # in order, those that were reached
 
     @property
     def timed(self) -> tuple[Timed, ...]:

@@ -47,12 +47,10 @@ def apply(
 
     If a file of a setting is refused, the setting's other files are left alone.
 
-    Args:
-        host: the machine.
-        ledger: where the machine's old values are kept.
-        changes: from `settings.plan`.
-        by_shell: a shell is about to set the variables, which no program can do for it: their
-            old values are written too.
+    `ledger`: where the machine's old values are kept.
+    `changes`: from `settings.plan`.
+    `by_shell`: a shell is about to set the variables, which no program can do for it: their
+    old values are written too.
 
     Raises:
         KinspectError: the ledger can't be read or written; nothing is changed then.
@@ -111,10 +109,8 @@ def planned_reset(host: Host, entries: Iterable[Saved]) -> list[ChangeResult]:
 def reset(host: Host, ledger: Ledger, force: bool = False) -> list[ChangeResult]:
     """Puts back the old values; those that can't be put back stay in the ledger.
 
-    Args:
-        host: the machine.
-        ledger: where the machine's old values are kept.
-        force: also where someone changed the setting since.
+    `ledger`: where the machine's old values are kept.
+    `force`: also where someone changed the setting since.
 
     Raises:
         KinspectError: the ledger can't be read or written.

@@ -22,27 +22,16 @@ class Verdict(str, Enum):
 
 
 class MachineFact(Struct, frozen=True):
-    """One line of the table.
+    """One line of the table."""
 
-    Args:
-        group: heading.
-        name: as `env set` takes it, where it can be set.
-        value: what it is; None where it is not known or not there.
-        expected: what it should be, or may be.
-        verdict: what is thought of it.
-        advice: why, and what to do.
-        source: where the advice comes from.
-        settable: whether `env set` can change it.
-    """
-
-    group: str
-    name: str
-    value: str | None
-    verdict: Verdict
-    expected: str = ""
-    advice: str = ""
-    source: str = ""
-    settable: bool = False
+    group: str  # heading
+    name: str  # as `env set` takes it, where it can be set
+    value: str | None  # what it is; None where it is not known or not there
+    verdict: Verdict  # what is thought of it
+    expected: str = ""  # what it should be, or may be
+    advice: str = ""  # why, and what to do
+    source: str = ""  # where the advice comes from
+    settable: bool = False  # whether `env set` can change it
 
 
 class InstalledGpu(Struct, frozen=True):

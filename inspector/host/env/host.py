@@ -32,23 +32,14 @@ class User(Struct, frozen=True):
 
 
 class Host(Struct, frozen=True):
-    """A machine.
+    """A machine."""
 
-    Args:
-        root: of its file system.
-        environ: the environment that programs are started in.
-        run: starts a program.
-        user: who runs kinspect.
-        release: of the kernel.
-        node: its name in the network.
-    """
-
-    root: Path
-    environ: Mapping[str, str]
-    run: Run
-    user: User
-    release: str
-    node: str
+    root: Path  # of its file system
+    environ: Mapping[str, str]  # the environment that programs are started in
+    run: Run  # starts a program
+    user: User  # who runs kinspect
+    release: str  # of the kernel
+    node: str  # its name in the network
 
     def path(self, name: str) -> Path:
         """Returns an absolute path of the machine, below `root`."""

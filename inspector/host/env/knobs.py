@@ -24,23 +24,14 @@ _OFF_VALUES = ("", "0", "off", "false", "no")
 
 
 class Knob(Struct, frozen=True):
-    """One variable, as the file describes it.
+    """One variable, as the file describes it."""
 
-    Args:
-        name: of the variable.
-        kind: `want`, `choice`, `off` or `code`.
-        value: what the guides set it to; None for `off` and `code`.
-        gpu: whether it matters only on a machine with an AMD GPU.
-        why: what it does, in one line.
-        source: the guide, with its address.
-    """
-
-    name: str
-    kind: str
-    value: str | None
-    gpu: bool
-    why: str
-    source: str
+    name: str  # of the variable
+    kind: str  # `want`, `choice`, `off` or `code`
+    value: str | None  # what the guides set it to; None for `off` and `code`
+    gpu: bool  # whether it matters only on a machine with an AMD GPU
+    why: str  # what it does, in one line
+    source: str  # the guide, with its address
 
 
 @lru_cache(maxsize=1)

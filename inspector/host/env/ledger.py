@@ -135,12 +135,7 @@ class Ledger(Struct, frozen=True):
 
 
 def ledger(node: str, override: str | None) -> Ledger:
-    """The ledger of a machine.
-
-    Args:
-        node: its name.
-        override: a folder in place of the user's state folder.
-    """
+    """The ledger of a machine."""
     name = re.sub(r"[^\w.-]", "_", node) or "machine"
     if override:
         folder = Path(override)

@@ -56,12 +56,7 @@ def version_facts(host: Host) -> Iterator[MachineFact]:
 
 
 def software_facts(host: Host, python: str) -> Iterator[MachineFact]:
-    """The versions of an interpreter and its packages.
-
-    Args:
-        host: the machine.
-        python: the interpreter's path; it is started.
-    """
+    """The versions of an interpreter and its packages."""
     output = host.run([python, "-c", _PRINT_VERSIONS, *PACKAGES])
     try:
         reply = json.loads(output or "")

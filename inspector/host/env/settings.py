@@ -30,11 +30,10 @@ class Codec(Struct, frozen=True):
 
     Args:
         read: the file's text -> the value; None if the text does not hold it.
-        writes: a value -> the texts to write, one after the other.
     """
 
     read: Callable[[str], str | None]
-    writes: Callable[[str], tuple[str, ...]]
+    writes: Callable[[str], tuple[str, ...]]  # a value -> the texts to write, one after the other
 
 
 def _read_clock(text: str) -> str | None:
@@ -50,21 +49,13 @@ CODECS = {
 
 
 class SettingChange(Struct, frozen=True):
-    """A new value for a file of the kernel or a variable of the shell.
+    """A new value for a file of the kernel or a variable of the shell."""
 
-    Args:
-        name: of the setting, as the user types it; some settings change several files.
-        kind: a key of `CODECS` for files, `variable` for variables.
-        target: the file's path, or the variable.
-        before: the present value; None for a variable that is not set.
-        after: the new value; None to unset a variable.
-    """
-
-    name: str
-    kind: str
-    target: str
-    before: str | None
-    after: str | None
+    name: str  # of the setting, as the user types it; some settings change several files
+    kind: str  # a key of `CODECS` for files, `variable` for variables
+    target: str  # the file's path, or the variable
+    before: str | None  # the present value; None for a variable that is not set
+    after: str | None  # the new value; None to unset a variable
 
     @property
     def is_variable(self) -> bool:
@@ -117,9 +108,7 @@ def command(change: SettingChange, value: str | None) -> str:
 def plan(host: Host, names: Sequence[str] = ()) -> list[SettingChange]:
     """The changes to make on a machine, those that change nothing left out.
 
-    Args:
-        host: the machine.
-        names: of settings; none for all that are worth changing.
+    `names`: of settings; none for all that are worth changing.
 
     Raises:
         KinspectError: a name is unknown, or cannot be set here.

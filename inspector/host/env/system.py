@@ -12,13 +12,7 @@ from .machine import numa_fact, permission_facts, software_facts, version_facts
 
 
 def check(host: Host, python: str, further_facts: Iterable[MachineFact] = ()) -> MachineReport:
-    """Looks at a machine; changes nothing and needs no special permission.
-
-    Args:
-        host: the machine.
-        python: the interpreter whose packages are listed.
-        further_facts: facts that other rooms collected (profilers).
-    """
+    """Looks at a machine; changes nothing and needs no special permission."""
     amd_gpus = gpus(host)
     facts = (
         *system_facts(host, amd_gpus),

@@ -25,13 +25,7 @@ _UNSAFE = re.compile(r"[\s%]")  # the agent splits its options at blanks and exp
 def library_folders(
     environ: Mapping[str, str], prefixes: Sequence[Path], root: Path
 ) -> Iterator[Path]:
-    """Yields the folders that the library may be in, the most specific first.
-
-    Args:
-        environ: an environment, for its ROCM_PATH, HIP_PATH and LD_LIBRARY_PATH.
-        prefixes: Python environments, for the ROCm wheels in them.
-        root: root of the file system.
-    """
+    """Yields the folders that the library may be in, the most specific first."""
     for name in ("ROCM_PATH", "HIP_PATH"):
         if environ.get(name):
             yield Path(environ[name]) / "lib"
@@ -56,9 +50,7 @@ def _version(folder: Path) -> tuple[int, ...]:
 def find_agent(folders: Iterable[Path], own_path: Path | None = None) -> Path:
     """Finds the library.
 
-    Args:
-        folders: where to look; the first folder that has it counts.
-        own_path: the library that the user names, in place of the folders.
+    `folders`: where to look; the first folder that has it counts.
 
     Raises:
         KinspectError: it is in none of the folders, or not where the user says.
@@ -93,13 +85,8 @@ def options(
 ) -> str:
     """Returns the value of ROCM_DEBUG_AGENT_OPTIONS.
 
-    Args:
-        report: the file to write; `%p` in its name becomes the process's number in newer agents.
-        objects: an existing folder for code objects.
-        every_wave: waves without a fault too.
-        precise: precise memory mode; older agents don't know it and end the program.
-        every_object: all code objects, not those of the report alone; agents that don't know it
-            save all anyway.
+    `report`: the file to write; `%p` in its name becomes the process's number in newer agents.
+    `every_wave`: waves without a fault too.
     """
     arguments = [f"--output={report}", f"--save-code-objects={objects}", "--log-level=warning"]
     if every_wave:
@@ -126,13 +113,8 @@ def environment(
 ) -> dict[str, str]:
     """Returns the environment in which a program loads the agent.
 
-    Args:
-        environ: the user's.
-        agent: the library.
-        agent_options: from `options`.
-        triton_cache: a folder of this run alone: kernels are compiled anew, with line information,
-            and their code objects stay.
-        memory_caches: whether device memory may be handed out in parts of larger blocks.
+    `agent_options`: from `options`.
+    `memory_caches`: whether device memory may be handed out in parts of larger blocks.
     """
     run_environment = {
         **environ,

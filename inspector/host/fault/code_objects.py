@@ -35,13 +35,11 @@ class CodeContents(Struct, frozen=True):
     """The contents of a code object.
 
     Args:
-        images: its disassembled images; empty for one that is too large.
-        lines: the line table of one that is too large; None for all others.
         path: the file that holds it alone; None if it was read as a part of another file.
     """
 
-    images: tuple[LoadedImage, ...] = ()
-    lines: LineMap | None = None
+    images: tuple[LoadedImage, ...] = ()  # its disassembled images; empty for one that is too large
+    lines: LineMap | None = None  # the line table of one that is too large; None for all others
     path: Path | None = None
 
     def place_at(self, offset: int) -> CodePlace | None:
@@ -50,19 +48,12 @@ class CodeContents(Struct, frozen=True):
 
 
 class CodeObjects(Struct):
-    """The code objects that a report names, read when they are asked for.
+    """The code objects that a report names, read when they are asked for."""
 
-    Args:
-        folders: folders that may hold saved code objects.
-        loaded: the code objects with the addresses that they were loaded at.
-        limit: the most bytes of code that are disassembled.
-        notes: what could not be read.
-    """
-
-    folders: Sequence[Path]
-    loaded: tuple[LoadedCode, ...]
-    limit: int = CODE_LIMIT
-    notes: list[str] = field(default_factory=list)
+    folders: Sequence[Path]  # folders that may hold saved code objects
+    loaded: tuple[LoadedCode, ...]  # the code objects with the addresses that they were loaded at
+    limit: int = CODE_LIMIT  # the most bytes of code that are disassembled
+    notes: list[str] = field(default_factory=list)  # what could not be read
     _by_uri: dict[str, CodeContents | None] = field(default_factory=dict)
 
     def loaded_at(self, pc: int) -> LoadedCode | None:

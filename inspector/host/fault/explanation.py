@@ -41,17 +41,11 @@ _NO_LINES = (
 
 
 class _CauseSearch(Struct, frozen=True):
-    """How the cause of a stop is searched.
+    """How the cause of a stop is searched."""
 
-    Args:
-        page: an address in the faulting page, if the runtime named one.
-        precise: whether precise memory mode was on: then the pc is just behind the culprit.
-        for_suspects: whether the suspects of a memory violation are searched, which takes time.
-    """
-
-    page: int | None
-    precise: bool
-    for_suspects: bool
+    page: int | None  # an address in the faulting page, if the runtime named one
+    precise: bool  # whether precise memory mode was on: then the pc is just behind the culprit
+    for_suspects: bool  # whether the suspects of a memory violation are searched, which takes time
 
 
 def explain(
@@ -64,12 +58,9 @@ def explain(
 ) -> FaultReport:
     """Locates the code of a report's stops, and the suspects for each.
 
-    Args:
-        report: the parsed report.
-        files: the names of its files.
-        folders: where saved code objects may be.
-        precise: whether precise memory mode was on: then the pc is just behind the culprit.
-        limit: most bytes of code of one code object that are disassembled.
+    `folders`: where saved code objects may be.
+    `precise`: whether precise memory mode was on: then the pc is just behind the culprit.
+    `limit`: most bytes of code of one code object that are disassembled.
     """
     loaded = tuple(excerpt.loaded for excerpt in report.excerpts.values() if excerpt.loaded)
     code = CodeObjects(folders, loaded, limit)

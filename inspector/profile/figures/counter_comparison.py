@@ -21,28 +21,23 @@ class ComparedCounter(Struct, frozen=True):
     """A counter of a dispatch, recorded and emulated.
 
     Args:
-        counter: its name.
-        recorded: mean per dispatch, as the profiler wrote it.
         emulated: value for a launch of the recorded grid; of the captured grid where none was
             recorded.
-        ratio: recorded over emulated; None where the latter is 0.
         why: possible reasons for the difference, in words; empty where the values agree or no
             reason is known.
     """
 
-    counter: str
-    recorded: float
+    counter: str  # its name
+    recorded: float  # mean per dispatch, as the profiler wrote it
     emulated: float
-    ratio: float | None
+    ratio: float | None  # recorded over emulated; None where the latter is 0
     why: str
 
 
 def compared(kernel: KernelProfile, report: KernelReport | None) -> Iterator[ComparedCounter]:
     """The counters that were recorded and emulated, in the order of the recording.
 
-    Args:
-        kernel: the measured kernel.
-        report: the report of the analysed kernel that it matches; None if unknown.
+    `report`: the report of the analysed kernel that it matches; None if unknown.
     """
     if report is None:
         return

@@ -85,9 +85,7 @@ def is_guessed(arch: str) -> bool:
 def operands(name: str, arch: str | None = None) -> tuple[str, ...]:
     """Returns the basic counters that a derived one is computed from; of a basic one, itself.
 
-    Args:
-        name: the counter's name.
-        arch: a derived counter has other operands on other targets; without it, those of all.
+    `arch`: a derived counter has other operands on other targets; without it, those of all.
     """
     by_arch = _tables().operands.get(_INSTANCE.sub("", name))
     if by_arch is None:

@@ -41,12 +41,7 @@ class CounterRule(Struct, frozen=True):
     operations: str | None = None
 
     def counts(self, instruction: Instruction, work: Iterable[Operations]) -> int:
-        """Returns what an execution by one wave adds to the counter.
-
-        Args:
-            instruction: the executed instruction.
-            work: the arithmetic operations that it does.
-        """
+        """Returns what an execution by one wave adds to the counter."""
         if instruction.cls in self.classes:
             return 1
         if self.names is not None:
@@ -71,12 +66,7 @@ def counted(
 ) -> dict[str, int]:
     """Computes the counters of a launch that follow from the executed instructions.
 
-    Args:
-        executed: instructions, each with how often waves executed it.
-        arch: gfx name.
-        lanes: lanes of a wave.
-        waves: how many waves were started.
-        conflict_cycles: cycles that LDS bank conflicts add; None where they were not counted.
+    `conflict_cycles`: cycles that LDS bank conflicts add; None where they were not counted.
 
     Returns:
         Counter -> value, in the unit in which profilers write it, without counters whose

@@ -9,19 +9,18 @@ they first appear.
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import math
-import operator
-from array import array
-from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+import numpy as np
 from msgspec import Struct, field
+from numpy.typing import NDArray
 
 from ...model.recording import NONE, Dispatches, KernelShape, Recording
 from .autotuning import kept_by_tuning
+
+Rows = NDArray[np.int64]
 
 
 class Lane(Struct):
@@ -32,7 +31,7 @@ class Lane(Struct):
 
     part: int
     process: int | None
-    rows: array[int] = field(default_factory=lambda: array("i"))
+    rows: Rows
     warmups: frozenset[int] = frozenset()
 
 
@@ -67,17 +66,16 @@ _Key = tuple[object, ...]
 def group(recording: Recording, skip_warmup: int = 1) -> tuple[DispatchGroup, ...]:
     """Sorts every dispatch of a recording into specialisations.
 
-    Args:
-        recording: as it was read.
-        skip_warmup: how many first dispatches of a specialisation in each process are warm-up; the
-            last dispatch never is.
+    `skip_warmup`: how many first dispatches of a specialisation in each process are warm-up; the
+    last dispatch never is.
     """
     shapes = recording.shapes
     group_of_shape, notes = specialisations(shapes, _id_scopes(recording))
     groups: dict[int, DispatchGroup] = {}
-    for number, members in sorted(_inverse(group_of_shape).items()):
-        groups[number] = DispatchGroup(tuple(members), notes=notes.get(number, []))
-    _fill(groups, group_of_shape, shapes, recording.dispatches)
+    for number in range(max(group_of_shape, default=-1) + 1):
+        members = tuple(shape for shape, own in enumerate(group_of_shape) if own == number)
+        groups[number] = DispatchGroup(members, notes=notes.get(number, []))
+    _fill(groups, group_of_shape, recording)
     for specialisation in groups.values():
         _find_warmups(specialisation, recording.dispatches, skip_warmup)
     _find_tuning(groups.values(), recording)
@@ -89,10 +87,8 @@ def specialisations(
 ) -> tuple[list[int], dict[int, list[str]]]:
     """The number of each shape's specialisation, and notes on some specialisations.
 
-    Args:
-        shapes: as recorded.
-        scopes: for each shape, within what its kernel id is unique: a process, or a part of the
-            recording where the process is unknown.
+    `scopes`: for each shape, within what its kernel id is unique: a process, or a part of the
+    recording where the process is unknown.
     """
     groups: dict[tuple[_Key, int], int] = {}
     group_of_shape: list[int] = []
@@ -195,52 +191,25 @@ def _orders(
     return orders
 
 
-def _inverse(group_of_shape: Sequence[int]) -> dict[int, list[int]]:
-    """Number of a specialisation -> its shapes."""
-    members: dict[int, list[int]] = {}
-    for shape, number in enumerate(group_of_shape):
-        members.setdefault(number, []).append(shape)
-    return members
-
-
 def _fill(
-    groups: Mapping[int, DispatchGroup],
-    group_of_shape: Sequence[int],
-    shapes: Sequence[KernelShape],
-    table: Dispatches,
+    groups: Mapping[int, DispatchGroup], group_of_shape: Sequence[int], recording: Recording
 ) -> None:
     """Adds each dispatch to the lane of its specialisation, part and process."""
-    lanes: dict[tuple[int, int, int | None], Lane] = {}
-    for part, start, stop in _runs(table):
-        appends = []
-        for shape_index, shape in enumerate(shapes):
-            key = (group_of_shape[shape_index], part, shape.process)
-            lane = lanes.get(key)
-            if lane is None:
-                lane = lanes[key] = Lane(part, shape.process)
-            appends.append(lane.rows.append)
-        for row, shape_number in enumerate(table.shape[start:stop], start):
-            appends[shape_number](row)
-    for (number, _, _), lane in lanes.items():
-        if lane.rows:
-            groups[number].lanes.append(lane)
-
-
-def _runs(table: Dispatches) -> Iterator[tuple[int, int, int]]:
-    """Runs of neighbouring rows of one part: the part, its first row, the row after its last."""
-    parts = table.part
-    if any(map(operator.gt, parts, itertools.islice(parts, 1, None))):
-        start = 0
-        for part, run in itertools.groupby(parts):
-            stop = start + sum(1 for _ in run)
-            yield part, start, stop
-            start = stop
+    table = recording.dispatches
+    if not len(table):
         return
-    start = 0
-    while start < len(parts):
-        stop = bisect_right(parts, parts[start])
-        yield parts[start], start, stop
-        start = stop
+    numbers = dict.fromkeys(shape.process for shape in recording.shapes)
+    processes = list(numbers)
+    process_of_shape = [processes.index(shape.process) for shape in recording.shapes]
+    shapes, parts = np.asarray(table.shape), np.asarray(table.part)
+    lanes = np.asarray(group_of_shape)[shapes] * (int(parts.max()) + 1) + parts
+    lanes = lanes * len(processes) + np.asarray(process_of_shape)[shapes]
+    order = np.argsort(lanes, kind="stable")
+    starts = np.flatnonzero(np.diff(lanes[order], prepend=-1))
+    for rows in np.split(order, starts[1:]):
+        shape = table.shape[rows[0]]
+        lane = Lane(table.part[rows[0]], recording.shapes[shape].process, rows)
+        groups[group_of_shape[shape]].lanes.append(lane)
 
 
 def _find_warmups(group: DispatchGroup, table: Dispatches, skip: int) -> None:
@@ -248,30 +217,16 @@ def _find_warmups(group: DispatchGroup, table: Dispatches, skip: int) -> None:
     for lane in group.lanes:
         count = min(skip, len(lane.rows) - 1)
         if count > 0:
-            column = _order(table, lane.rows)
-            key = column.__getitem__ if column is not None else None
-            lane.warmups = frozenset(heapq.nsmallest(count, lane.rows, key=key))
+            first = np.argsort(_times(table, lane.rows), kind="stable")[:count]
+            lane.warmups = frozenset(lane.rows[first].tolist())
 
 
-def _order(table: Dispatches, rows: Sequence[int]) -> array[int] | None:
-    """The column that orders the rows of a lane: start times, else the profiler's dispatch numbers.
-
-    None where neither was recorded: then the rows are in the order in which they were read.
-    """
-    if table.start[rows[0]] != NONE:
-        return table.start
-    return table.number if table.number[rows[0]] != NONE else None
-
-
-def _times(table: Dispatches, rows: array[int]) -> array[int]:
-    """Returns when a lane's rows were dispatched, ascending: times, or numbers in that order."""
-    column = _order(table, rows)
-    if column is None:
-        return rows
-    times = array("q", [column[row] for row in rows])
-    if any(map(operator.gt, times, itertools.islice(times, 1, None))):
-        times = array("q", sorted(times))
-    return times
+def _times(table: Dispatches, rows: Rows) -> Rows:
+    """What orders a lane's rows: start times, else dispatch numbers, else the order of reading."""
+    for column in (table.start, table.number):
+        if column[rows[0]] != NONE:
+            return np.asarray(column)[rows]
+    return rows
 
 
 def _find_tuning(groups: Iterable[DispatchGroup], recording: Recording) -> None:
@@ -292,7 +247,8 @@ def _find_tuning(groups: Iterable[DispatchGroup], recording: Recording) -> None:
             for number, candidate in enumerate(groups_of_name):
                 for lane in candidate.lanes:
                     if (lane.part, lane.process) == process:
-                        runs[number] = _times(recording.dispatches, lane.rows)
+                        times = np.sort(_times(recording.dispatches, lane.rows))
+                        runs[number] = times.tolist()
             survivors = kept_by_tuning(runs)
             for number in runs:
                 rejected = survivors is not None and number not in survivors

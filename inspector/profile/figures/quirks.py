@@ -6,18 +6,18 @@ A recording is kept as it is; these functions say what its figures mean.
 from __future__ import annotations
 
 import functools
-import math
-from array import array
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from ...base.documents import own_yaml
 from ...machines.target_names import base_arch
 from ...model.recording import NONE, Dispatches, KernelShape
 
+Rows = NDArray[np.int64]
 _FILE = Path(__file__).with_name("quirks.yaml")
 _UNUSABLE_NS = 1_000_000
 """Times that are all multiples of a millisecond were rounded by a spreadsheet, not by a clock."""
@@ -92,10 +92,11 @@ def per_xcc(
     return value / xccs, f"GRBM_GUI_ACTIVE is summed over XCCs: ÷ {xccs}"
 
 
-def time_resolution(table: Dispatches, rows: Sequence[int]) -> TimeResolution:
+def time_resolution(table: Dispatches, rows: Rows) -> TimeResolution:
     """Determines the resolution of the times of some dispatches."""
-    times = [t for row in rows for t in (table.start[row], table.end[row]) if t != NONE]
-    step = math.gcd(*times) if times else 1
+    times = np.concatenate([np.asarray(column)[rows] for column in (table.start, table.end)])
+    times = times[times != NONE]
+    step = int(np.gcd.reduce(times)) if len(times) else 1
     if step >= _UNUSABLE_NS:
         note = f"times are rounded to {step} ns: durations are unknown"
         return TimeResolution(step, usable=False, note=note)
@@ -104,21 +105,10 @@ def time_resolution(table: Dispatches, rows: Sequence[int]) -> TimeResolution:
     return TimeResolution(step, note=f"times are multiples of {step} ns: so fine is a duration")
 
 
-def durations(table: Dispatches, rows: Sequence[int], *, begun: bool) -> array[int]:
-    """Returns the durations in ns of the rows that have a beginning and a later end.
-
-    Args:
-        table: the recording's dispatches.
-        rows: the rows to look at.
-        begun: whether every row of the table has a beginning, which then is not checked.
-    """
-    start, end = table.start, table.end
-    if begun:
-        lengths = array("q", [end[row] - start[row] for row in rows])
-        if not lengths or min(lengths) > 0:
-            return lengths
-    differences = (end[row] - start[row] for row in rows if start[row] != NONE)
-    return array("q", [length for length in differences if length > 0])
+def durations(table: Dispatches, rows: Rows) -> Rows:
+    """Returns the durations in ns of the rows that have a beginning and a later end."""
+    start, end = (np.asarray(column)[rows] for column in (table.start, table.end))
+    return (end - start)[(start != NONE) & (end > start)]
 
 
 @functools.cache

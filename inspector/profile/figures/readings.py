@@ -5,23 +5,22 @@ The recording's columns may have millions of rows, so they are walked through on
 
 from __future__ import annotations
 
-import itertools
 import math
-import operator
 import re
-from array import array
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 from msgspec import Struct, field
+from numpy.typing import NDArray
 
 from ...model.recording import NONE, Recording, Spread
 from . import quirks
 from .counters import block_of
-from .grouping import DispatchGroup
+from .grouping import DispatchGroup, Lane, Rows
 from .spreads import spread
 
+Values = NDArray[np.float64]
 _INSTANCE = re.compile(r"\[\d+\]$")
 """The number of a counter's instance at the end of its name."""
 _SAMPLED_ROWS = 5000
@@ -65,7 +64,7 @@ class Readings(Struct):
 
     passes: list[PassReadings]
     counters: dict[str, Spread]
-    durations: array[int]  # ns of each dispatch in the timed passes, warm-ups left out
+    durations: Rows  # ns of each dispatch in the timed passes, warm-ups left out
     total_ns: float  # time in one run of the program, warm-ups included
     traced: bool  # whether the timed passes read no counters
     timed: tuple[int, ...] = ()  # the parts of the recording that durations are taken from
@@ -76,10 +75,6 @@ class Readings(Struct):
         self, *names: str, unless: Callable[[PassReadings], bool] | None = None
     ) -> PassReadings | None:
         """Returns the pass that recorded all of the counters; None if there is none.
-
-        Args:
-            names: the counters.
-            unless: passes for which this returns true are left out.
 
         Returns:
             Among several, a pass that is not merged from others is preferred, then the one with
@@ -97,55 +92,25 @@ class Readings(Struct):
         )
 
 
-class _Column:
-    """Values of one counter for one specialisation and pass, with the dispatch of each."""
-
-    __slots__ = ("last_row", "rows", "values")
-
-    def __init__(self) -> None:
-        self.last_row = -1
-        self.rows = array("i")
-        self.values = array("d")
-
-    def finish(self) -> array[float]:
-        """One value per dispatch. Neighbouring rows of one dispatch were summed already; here those
-        that are apart are summed too.
-        """
-        if not any(map(operator.ge, self.rows, itertools.islice(self.rows, 1, None))):
-            return self.values
-        sums: dict[int, float] = {}
-        for row, value in zip(self.rows, self.values, strict=True):
-            sums[row] = sums.get(row, 0.0) + value
-        return array("d", sums.values())
-
-
 class _Parts(Struct, frozen=True):
     """Properties of the parts of a recording, over all specialisations.
 
     Attributes:
-        recording: the whole recording.
         resolutions: part -> resolution of its times, and whether they are usable.
-        has_starts: whether every dispatch has its start time.
-        tracing: the parts that read no counters.
-        counters_of: part -> the counters that it read.
     """
 
-    recording: Recording
+    recording: Recording  # the whole recording
     resolutions: Mapping[int, quirks.TimeResolution]
-    has_starts: bool
-    tracing: set[int]
-    counters_of: Mapping[int, set[int]]
+    tracing: set[int]  # the parts that read no counters
+    counters_of: Mapping[int, set[int]]  # part -> the counters that it read
 
-    def durations(self, group: DispatchGroup, part: int, *, warm: bool) -> array[int]:
+    def durations(self, group: DispatchGroup, part: int, *, warm: bool) -> Rows:
         """Durations (ns) of a specialisation's dispatches in a part."""
-        times = array("q")
+        lanes = [lane for lane in group.lanes if lane.part == part]
         if not self.resolutions[part].usable:
-            return times
-        for lane in group.lanes:
-            if lane.part == part:
-                rows = tuple(lane.warmups) if warm else _without(lane.rows, lane.warmups)
-                times += quirks.durations(self.recording.dispatches, rows, begun=self.has_starts)
-        return times
+            lanes = []
+        rows = [np.fromiter(lane.warmups, int) if warm else _counted(lane) for lane in lanes]
+        return quirks.durations(self.recording.dispatches, _joined(rows))
 
     def replays(self, parts: Sequence[int]) -> tuple[frozenset[int], ...]:
         """The parts grouped by run of the program: processes of one run read the same counters."""
@@ -158,7 +123,7 @@ class _Parts(Struct, frozen=True):
 def read(recording: Recording, groups: Sequence[DispatchGroup]) -> list[Readings]:
     """Readings of each specialisation, in the order of `groups`."""
     names, canonical = _folded(recording.counters)
-    columns = _columns(recording, groups, canonical, len(names))
+    columns = _columns(recording, groups, canonical)
     counters_of: dict[int, set[int]] = {}
     for _, part, counter in columns:
         counters_of.setdefault(part, set()).add(counter)
@@ -166,11 +131,10 @@ def read(recording: Recording, groups: Sequence[DispatchGroup]) -> list[Readings
     all_parts = _Parts(
         recording,
         resolutions={part: _resolution(recording, groups, part) for part in sorted(parts)},
-        has_starts=NONE not in recording.dispatches.start,
         tracing=parts - set(counters_of),
         counters_of=counters_of,
     )
-    columns_by_group: list[dict[tuple[int, int], _Column]] = [{} for _ in groups]
+    columns_by_group: list[dict[tuple[int, int], Values]] = [{} for _ in groups]
     for (number, part, counter), column in columns.items():
         columns_by_group[number][part, counter] = column
     return [
@@ -193,76 +157,53 @@ def _folded(counters: Sequence[str]) -> tuple[list[str], list[int]]:
 
 
 def _columns(
-    recording: Recording, groups: Sequence[DispatchGroup], canonical: Sequence[int], counters: int
-) -> Mapping[tuple[int, int, int], _Column]:
-    """Returns the values of all counters, without warm-ups."""
-    parts = max(len(recording.parts), 1)
-    keys = _dispatch_keys(recording, groups, parts, counters)
-    values = recording.values
-    columns: dict[int, _Column] = {}
-    for row, counter, value in zip(values.dispatch, values.counter, values.value, strict=True):
-        key = keys[row] + canonical[counter]
-        column = columns.get(key)
-        if column is None:
-            if key < 0:
-                continue
-            column = columns[key] = _Column()
-        if value - value != 0:  # NaN or infinite
-            continue
-        if column.last_row == row:
-            column.values[-1] += value
-        else:
-            column.last_row = row
-            column.rows.append(row)
-            column.values.append(value)
-    return {
-        (key // counters // parts, key // counters % parts, key % counters): column
-        for key, column in columns.items()
-        if column.rows
-    }
+    recording: Recording, groups: Sequence[DispatchGroup], canonical: Sequence[int]
+) -> Mapping[tuple[int, int, int], Values]:
+    """Specialisation, part and counter -> a value per dispatch, warm-ups left out.
 
-
-def _dispatch_keys(
-    recording: Recording, groups: Sequence[DispatchGroup], parts: int, counters: int
-) -> array[int]:
-    """Returns a key per dispatch, to which the index of a counter is added.
-
-    One integer is faster to look up than three: the key is (specialisation · parts + part) ·
-    counters; negative for a warm-up.
+    Several values of a counter for a dispatch, of its instances, are summed.
     """
-    base_key_of_shape = [0] * len(recording.shapes)
-    for index, specialisation in enumerate(groups):
-        for shape in specialisation.shapes:
-            base_key_of_shape[shape] = index * parts * counters
-    table = recording.dispatches
-    keys = array("q", [base_key_of_shape[shape] for shape in table.shape])
-    if parts > 1:
-        keys = array(
-            "q",
-            [base_key + part * counters for base_key, part in zip(keys, table.part, strict=True)],
-        )
-    for specialisation in groups:
+    table, values = recording.dispatches, recording.values
+    if not len(values):
+        return {}
+    group_of_dispatch = np.full(len(table), NONE)
+    for number, specialisation in enumerate(groups):
         for lane in specialisation.lanes:
-            for row in lane.warmups:
-                keys[row] = -counters
-    return keys
+            group_of_dispatch[_counted(lane)] = number
+    rows, numbers = np.asarray(values.dispatch), np.asarray(values.value)
+    kept = np.flatnonzero((group_of_dispatch[rows] != NONE) & np.isfinite(numbers))
+    if not len(kept):
+        return {}
+    rows, numbers = rows[kept], numbers[kept]
+    counters = np.asarray(canonical)[np.asarray(values.counter)[kept]]
+    keys = np.column_stack((group_of_dispatch[rows], np.asarray(table.part)[rows], counters, rows))
+    order = np.lexsort(keys.T[::-1])
+    keys = keys[order]
+    is_other = np.diff(keys, axis=0, prepend=-1) != 0
+    starts = np.flatnonzero(is_other.any(axis=1))  # of the values of a counter and dispatch
+    sums, keys = np.add.reduceat(numbers[order], starts), keys[starts]
+    bounds = np.flatnonzero((np.diff(keys[:, :3], axis=0, prepend=-1) != 0).any(axis=1))
+    columns = zip(keys[bounds, :3].tolist(), np.split(sums, bounds[1:]), strict=True)
+    return {(number, part, counter): column for (number, part, counter), column in columns}
+
+
+def _counted(lane: Lane) -> Rows:
+    """The rows of a lane without its warm-ups."""
+    return lane.rows[~np.isin(lane.rows, list(lane.warmups))] if lane.warmups else lane.rows
 
 
 def _resolution(
     recording: Recording, groups: Sequence[DispatchGroup], part: int
 ) -> quirks.TimeResolution:
     """Determines the resolution of a part's times from some of its dispatches."""
-    rows: list[int] = []
-    for specialisation in groups:
-        for lane in specialisation.lanes:
-            if lane.part == part:
-                rows += lane.rows[: _SAMPLED_ROWS - len(rows)]
+    lanes = [lane for group in groups for lane in group.lanes if lane.part == part]
+    rows = np.concatenate([lane.rows for lane in lanes])[:_SAMPLED_ROWS]
     return quirks.time_resolution(recording.dispatches, rows)
 
 
 def _readings_of(
     group: DispatchGroup,
-    columns: Mapping[tuple[int, int], _Column],
+    columns: Mapping[tuple[int, int], Values],
     names: Sequence[str],
     all_parts: _Parts,
 ) -> Readings:
@@ -272,19 +213,18 @@ def _readings_of(
     timed, notes = _timed_parts(group.parts, durations_of_part, all_parts)
     passes = [_pass(group, part, durations_of_part[part], all_parts) for part in group.parts]
     by_part = {item.part: item for item in passes}
-    values_by_name: dict[str, array[float]] = {}
-    for (part, counter), column in sorted(columns.items()):
-        values, name = column.finish(), names[counter]
-        by_part[part].means[name] = math.fsum(values) / len(values)
-        values_by_name.setdefault(name, array("d")).extend(values)
-    spreads = {name: spread(values) for name, values in values_by_name.items()}
-    durations = array("q")
-    for part in timed:
-        durations += durations_of_part[part]
+    values_by_name: dict[str, list[Values]] = {}
+    for (part, counter), values in sorted(columns.items(), key=lambda item: item[0]):
+        by_part[part].means[names[counter]] = math.fsum(values) / len(values)
+        values_by_name.setdefault(names[counter], []).append(values)
+    spreads = {name: spread(np.concatenate(parts)) for name, parts in values_by_name.items()}
+    durations = _joined([durations_of_part[part] for part in timed])
     if all_parts.tracing.issuperset(timed):
         notes += _without_impossible_times(passes, durations)
     replays = all_parts.replays(timed)
-    total = sum(sum(durations_of_part[part]) + sum(warmups_of_part[part]) for part in timed)
+    total = sum(
+        sum(of[part].tolist()) for of in (durations_of_part, warmups_of_part) for part in timed
+    )
     resolution_notes = dict.fromkeys(all_parts.resolutions[part].note for part in group.parts)
     return Readings(
         passes=passes,
@@ -298,54 +238,46 @@ def _readings_of(
     )
 
 
-def _without_impossible_times(
-    passes: Sequence[PassReadings], durations: Sequence[int]
-) -> Iterator[str]:
+def _without_impossible_times(passes: Sequence[PassReadings], durations: Rows) -> Iterator[str]:
     """Gives passes that seem twice as fast as any traced dispatch the traced times; says which.
 
     Counting makes no kernel faster: such times are not those of the dispatches that were counted.
     """
     for item in passes:
-        if item.mean_ns is not None and durations and 2 * item.mean_ns < min(durations):
+        if item.mean_ns is not None and len(durations) and 2 * item.mean_ns < durations.min():
             yield (
                 f"times of {item.name} are wrong: {item.mean_ns / 1e3:,.1f} us in the mean, and"
-                f" {min(durations) / 1e3:,.1f} us at least without counters; rates are over the"
+                f" {durations.min() / 1e3:,.1f} us at least without counters; rates are over the"
                 " latter's mean"
             )
-            item.mean_ns = sum(durations) / len(durations)
+            item.mean_ns = sum(durations.tolist()) / len(durations)
 
 
-def _pass(
-    group: DispatchGroup, part: int, durations: array[int], all_parts: _Parts
-) -> PassReadings:
+def _pass(group: DispatchGroup, part: int, durations: Rows, all_parts: _Parts) -> PassReadings:
     lanes = [lane for lane in group.lanes if lane.part == part]
     dispatches = sum(len(lane.rows) - len(lane.warmups) for lane in lanes)
     parts = all_parts.recording.parts
     name = parts[part].name if part < len(parts) else str(part)
-    mean = sum(durations) / len(durations) if durations else None
+    mean = sum(durations.tolist()) / len(durations) if len(durations) else None
     return PassReadings(part, name, dispatches, mean)
 
 
 def _timed_parts(
-    parts: Sequence[int], durations_of_part: Mapping[int, array[int]], all_parts: _Parts
+    parts: Sequence[int], durations_of_part: Mapping[int, Rows], all_parts: _Parts
 ) -> tuple[list[int], list[str]]:
     """Chooses the parts that durations are taken from; also returns notes on the choice.
 
     Parts without counters are preferred.
     """
-    timed = [part for part in parts if part in all_parts.tracing and durations_of_part[part]]
+    timed = [part for part in parts if part in all_parts.tracing and len(durations_of_part[part])]
     if timed and len(timed) < len(parts):
         return timed, [
             "times are those of the passes without counters: counting slows kernels down"
         ]
-    if not timed and sum(1 for part in parts if durations_of_part[part]) > 1:
+    if not timed and sum(len(durations_of_part[part]) > 0 for part in parts) > 1:
         return list(parts), [f"times are those of {len(parts)} passes, each a run of the program"]
     return timed or list(parts), []
 
 
-def _without(rows: array[int], left_out: frozenset[int]) -> array[int]:
-    """Returns ascending rows without a few of them."""
-    remaining = rows[:]
-    for row in left_out:
-        del remaining[bisect_left(remaining, row)]
-    return remaining
+def _joined(columns: Sequence[Rows]) -> Rows:
+    return np.concatenate([np.zeros(0, np.int64), *columns])

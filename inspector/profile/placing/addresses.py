@@ -1,15 +1,12 @@
 """Pairs the instructions of an assembly with addresses in the code object made from it.
 
-Assembly has no addresses, a code object no lines: its disassembly is aligned with the text,
-instruction by instruction. Where the two differ, only what they provably have in common gets an
-address, and notes say what is left out.
+Assembly has no addresses, a code object no lines: its disassembly is walked beside the text,
+instruction by instruction.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from difflib import SequenceMatcher
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,12 +14,7 @@ from msgspec import Struct
 from ...base.errors import KinspectError
 from ...base.named_files import file_bytes
 from ...model import Function, Instruction, Program
-from .spelling import PADDING, key_of, operation
-
-_SURE_RUN = 4
-"""A run of at least this many common instructions is taken for no coincidence."""
-_MOST_WORK = 40_000_000
-"""Most pairs of instructions that are compared for a common subsequence; more take minutes."""
+from .spelling import PADDING, is_data, operation
 
 
 class AddressMap(Struct, frozen=True):
@@ -31,14 +23,12 @@ class AddressMap(Struct, frozen=True):
     Args:
         instructions: address in the code object's file -> instruction of the text.
         code: address -> disassembled instruction; empty if there is no code object.
-        exact: whether every instruction has its address.
-        notes: what was left out, and why.
     """
 
     instructions: Mapping[int, Instruction]
     code: Mapping[int, Instruction]
-    exact: bool
-    notes: tuple[str, ...] = ()
+    exact: bool  # whether every instruction has its address
+    notes: tuple[str, ...] = ()  # what was left out, and why
 
 
 def disassembled(path: Path, arch: str | None = None) -> Program:
@@ -62,10 +52,6 @@ def disassembled(path: Path, arch: str | None = None) -> Program:
 
 def addresses_of(functions: Sequence[Function], program: Program) -> AddressMap | None:
     """Aligns the functions of an assembly with those of its code object, by their names.
-
-    Args:
-        functions: the kernel, and the device functions that it calls.
-        program: the disassembled code object.
 
     Returns:
         None if nothing could be aligned; a map with notes if only a part could.
@@ -93,104 +79,45 @@ def addresses_of(functions: Sequence[Function], program: Program) -> AddressMap 
 def align(text: Sequence[Instruction], code: Sequence[Instruction]) -> AddressMap:
     """Gives the instructions of a text the addresses of the disassembled ones.
 
-    Texts with the same sequence of operations are paired one to one. Others are paired by their
-    longest common subsequence, without short runs that could be coincidence, and not at all where
-    they have less than half in common.
+    They are paired one to one; the code alone may have padding, and words that could not be
+    decoded. Where anything else differs it is another build's, and nothing is paired.
     """
-    text, code = _unpadded(text), _unpadded(code)
-    text_operations, code_operations = (
-        [operation(i.mnemonic) for i in text],
-        [operation(i.mnemonic) for i in code],
-    )
-    if text_operations == code_operations:
-        pairs = list(zip(text, code, strict=True))
-        return _mapped(pairs, code, exact=True)
-    difference = _difference(text, code, text_operations, code_operations)
-    if len(text) * len(code) > _MOST_WORK:
-        return _mapped([], code, f"{difference}; too many to look for what they have in common")
-    pairs = _common(text, code)
-    if 2 * len(pairs) < max(len(text), len(code)):
-        return _mapped(
-            [], code, f"{difference}; too little in common: it is another build of the kernel"
-        )
-    return _mapped(
-        pairs,
-        code,
-        f"{difference}; {len(pairs)} of {len(text)} instructions stand in both in the same order "
-        "and have addresses",
-    )
+    paired: dict[int, Instruction] = {}
+    index = 0
+    for instruction in code:
+        expected = text[index] if index < len(text) else None
+        if expected is not None and _may_be(expected, instruction):
+            index += 1
+            if instruction.address is not None:
+                paired[instruction.address] = expected
+        elif instruction.mnemonic not in PADDING:
+            return _unpaired(text, code, expected, instruction)
+    rest = [instruction for instruction in text[index:] if instruction.mnemonic not in PADDING]
+    if rest:
+        return _unpaired(text, code, rest[0], None)
+    return AddressMap(paired, _by_address(code), exact=True)
 
 
-def _mapped(
-    pairs: Sequence[tuple[Instruction, Instruction]],
-    code: Sequence[Instruction],
-    note: str | None = None,
-    exact: bool = False,
-) -> AddressMap:
-    """Returns the map of pairs of an instruction in the text and one in the code."""
-    return AddressMap(
-        {in_code.address: in_text for in_text, in_code in pairs if in_code.address is not None},
-        {in_code.address: in_code for in_code in code if in_code.address is not None},
-        exact,
-        (note,) if note else (),
-    )
+def _may_be(in_text: Instruction, in_code: Instruction) -> bool:
+    return is_data(in_code.mnemonic) or operation(in_text.mnemonic) == operation(in_code.mnemonic)
 
 
-def _unpadded(instructions: Sequence[Instruction]) -> Sequence[Instruction]:
-    """Returns the instructions without the padding after the end of a function."""
-    stop = len(instructions)
-    while stop and instructions[stop - 1].mnemonic in PADDING:
-        stop -= 1
-    return instructions[:stop]
+def _by_address(code: Sequence[Instruction]) -> dict[int, Instruction]:
+    return {i.address: i for i in code if i.address is not None}
 
 
-def _difference(
+def _unpaired(
     text: Sequence[Instruction],
     code: Sequence[Instruction],
-    text_operations: Sequence[str],
-    code_operations: Sequence[str],
-) -> str:
-    """Says in words where a text and the disassembled code begin to differ."""
-    pairs = zip(text_operations, code_operations, strict=False)
-    first_difference = next(
-        (index for index, (in_text, in_code) in enumerate(pairs) if in_text != in_code),
-        min(len(text_operations), len(code_operations)),
-    )
-    counts = f"the assembly has {len(text)} instructions, the code object {len(code)}"
-    if first_difference < len(text) and first_difference < len(code):
-        address = code[first_difference].address
-        where = f" at 0x{address:x}" if address is not None else ""
-        in_text, in_code = text[first_difference], code[first_difference]
-        counts += (
+    in_text: Instruction | None,
+    in_code: Instruction | None,
+) -> AddressMap:
+    """Returns a map without pairs that notes where text and code begin to differ."""
+    note = f"the assembly has {len(text)} instructions, the code object {len(code)}"
+    if in_text is not None and in_code is not None:
+        where = f" at 0x{in_code.address:x}" if in_code.address is not None else ""
+        note += (
             f"; they part at line {in_text.line} ({in_text.mnemonic}), where the code object has"
             f" {in_code.mnemonic}{where}"
         )
-    return counts
-
-
-def _common(
-    text: Sequence[Instruction], code: Sequence[Instruction]
-) -> list[tuple[Instruction, Instruction]]:
-    """Pairs the instructions of the longest common subsequence, without short runs.
-
-    A short run counts if it has an instruction that occurs once in text and code.
-    """
-    text_keys, code_keys = [key_of(i) for i in text], [key_of(i) for i in code]
-    unique_keys = {key for key, count in Counter(text_keys).items() if count == 1}
-    unique_keys &= {key for key, count in Counter(code_keys).items() if count == 1}
-    pairs: list[tuple[Instruction, Instruction]] = []
-    for text_start, code_start, size in SequenceMatcher(
-        None, text_keys, code_keys, autojunk=False
-    ).get_matching_blocks():
-        # A lone `s_nop` between two differences could be any other one.
-        if size >= _SURE_RUN or not unique_keys.isdisjoint(
-            text_keys[text_start : text_start + size]
-        ):
-            pairs.extend(
-                zip(
-                    text[text_start : text_start + size],
-                    code[code_start : code_start + size],
-                    strict=True,
-                )
-            )
-    return pairs
+    return AddressMap({}, _by_address(code), False, (f"{note}: it is another build of the kernel",))

@@ -38,13 +38,11 @@ def measured_lines(
 ) -> Landing:
     """Attributes samples and traced cycles of a kernel to the lines of its assembly.
 
-    Args:
-        report: the kernel. Its artifacts `amdgcn` and `hsaco` are read, or the file it was read
-            from where it has none.
-        samples: PC samples of this kernel and no other.
-        traced: the lines in thread traces of this kernel.
-        saved: code objects that the profiler saved of this kernel; used where the report has none
-            of its own.
+    `report`: the kernel. Its artifacts `amdgcn` and `hsaco` are read, or the file it was read
+    from where it has none.
+    `samples`: PC samples of this kernel and no other.
+    `saved`: code objects that the profiler saved of this kernel; used where the report has none
+    of its own.
     """
     if not samples and not traced:
         return Landing(())
@@ -69,11 +67,8 @@ def land(
 ) -> Landing:
     """Attributes measurements to lines, given the parsed code; reads no file.
 
-    Args:
-        functions: the kernel first, then the device functions that it calls.
-        addresses: addresses of the instructions; None: places are located by order and text.
-        samples: the samples of this kernel.
-        traced: the traced lines of this kernel.
+    `functions`: the kernel first, then the device functions that it calls.
+    `addresses`: addresses of the instructions; None: places are located by order and text.
     """
     samples, traced = tuple(samples), tuple(traced)
     places = [*(sample.place for sample in samples), *(item.place for item in traced)]

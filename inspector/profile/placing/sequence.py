@@ -20,16 +20,13 @@ class Sequenced(Struct, frozen=True):
     """Recorded instructions located in a text by their order alone.
 
     Args:
-        instructions: address -> the only instruction that it can be.
         candidates: address -> the instructions that it can be, where there are several.
-        unknown: addresses whose instruction is not in the text.
-        problem: why nothing was located; None if something was.
     """
 
-    instructions: Mapping[int, Instruction]
+    instructions: Mapping[int, Instruction]  # address -> the only instruction that it can be
     candidates: Mapping[int, tuple[Instruction, ...]]
-    unknown: tuple[int, ...] = ()
-    problem: str | None = None
+    unknown: tuple[int, ...] = ()  # addresses whose instruction is not in the text
+    problem: str | None = None  # why nothing was located; None if something was
 
 
 def in_sequence(functions: Sequence[Function], rows: Mapping[int, str]) -> Sequenced:

@@ -13,8 +13,7 @@ from msgspec import Struct, field
 
 from ...model.recording import Agent
 from ..builder import RecordingBuilder, int64
-from .csv_columns import integer
-from .csv_table import CsvTable
+from .csv_table import CsvTable, DamagedRowError
 
 _CPU, _GPU = 1, 2  # rocprofiler_agent_type_t
 
@@ -22,9 +21,7 @@ _CPU, _GPU = 1, 2  # rocprofiler_agent_type_t
 def agent(key: str, about: Mapping[str, Any]) -> Agent:
     """An agent from the SDK's description of it.
 
-    Args:
-        key: how dispatches name it: the node id as text.
-        about: `rocprofiler_agent_t` as the SDK writes it; fields that are missing stay unknown.
+    `about`: `rocprofiler_agent_t` as the SDK writes it; fields that are missing stay unknown.
     """
     kib = _number(about, "lds_size_in_kb")
     cpu = about.get("type") in (_CPU, "CPU")
@@ -105,30 +102,28 @@ class AgentIds(Struct):
     def read(self, table: CsvTable, builder: RecordingBuilder) -> None:
         """Adds the devices of a table to the recording."""
         names = [name.strip().lower() for name in table.names]
-        for block in table.blocks():
-            for cells, line in zip(block.all_rows(), block.lines, strict=True):
-                about: dict[str, object] = {}
-                for name, cell in zip(names, cells, strict=True):
-                    about[name] = int(cell) if _is_count(cell) else cell
-                about["type"] = about.get("agent_type")
-                try:
-                    node = integer(str(about.get("node_id", "")))
-                    logical = integer(str(about.get("logical_node_id", "")))
-                except ValueError:
-                    node = logical = None
-                if node is None or about["type"] not in ("GPU", "CPU"):
-                    table.damage(line, "no Node_Id and Agent_Type")
-                    continue
-                added = agent(str(node), about)
-                first = builder.agents.setdefault(added.key, added)
-                if first != added:
-                    builder.note(
-                        f"several machines have a device {added.key}: figures that depend on the "
-                        f"device use {first.product or first.arch or 'the first'}"
-                    )
-                self.nodes[node] = added.kind
-                if logical is not None:
-                    self.logical[logical] = node
+
+        def add(cells: list[str]) -> None:
+            about: dict[str, object] = {
+                name: int(cell) if _is_count(cell) else cell
+                for name, cell in zip(names, cells, strict=True)
+            }
+            about["type"] = about.get("agent_type")
+            node, logical = about.get("node_id"), about.get("logical_node_id")
+            if not isinstance(node, int) or about["type"] not in ("GPU", "CPU"):
+                raise DamagedRowError("no Node_Id and Agent_Type")
+            added = agent(str(node), about)
+            first = builder.agents.setdefault(added.key, added)
+            if first != added:
+                builder.note(
+                    f"several machines have a device {added.key}: figures that depend on the "
+                    f"device use {first.product or first.arch or 'the first'}"
+                )
+            self.nodes[node] = added.kind
+            if isinstance(logical, int):
+                self.logical[logical] = node
+
+        table.each(add)
         table.report(builder)
 
 

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from ...base.named_files import opened
 from ...model.recording import CodePlace, Samples
 from ..builder import RecordingBuilder, brief, int64, is_int64
-from .json_stream import JsonStream
-from .json_text import DamagedError
+from .json_stream import DamagedError, JsonStream
 from .pc_samples import REASONS, Method
 
 _MARK = "; "
@@ -105,7 +104,7 @@ def code_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeRo
         with opened(path) as file:
             stream = JsonStream(file)
             for key in stream.fields():
-                if key != "code" or stream.peek() != b"[":
+                if key != "code" or stream.peek() != "[":
                     stream.skip()
                     continue
                 for item in stream.records(Any):

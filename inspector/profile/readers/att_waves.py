@@ -12,8 +12,7 @@ from typing import Any
 from ...base.named_files import file_bytes, opened
 from ...model.recording import WaveSpan
 from ..builder import LARGEST, RecordingBuilder, brief, is_int64
-from .json_stream import JsonStream
-from .json_text import DamagedError
+from .json_stream import DamagedError, JsonStream
 
 Sums = Mapping[int, tuple[int, int, int, int]]
 """Line of the trace -> hits, latency, stall and idle cycles."""
@@ -86,7 +85,7 @@ def _instructions(stream: JsonStream) -> Iterator[Any]:
             stream.skip()
             continue
         for inner in stream.fields():
-            if inner == "instructions" and stream.peek() == b"[":
+            if inner == "instructions" and stream.peek() == "[":
                 yield from stream.records(Any)
             else:
                 stream.skip()
@@ -108,11 +107,9 @@ def occupancy(
 ) -> tuple[tuple[WaveSpan, ...], int | None, str | None]:
     """Reads when waves began and ended on each CU.
 
-    Args:
-        path: `occupancy.json`, with every wave of the traced shader engines.
-        filenames: `filenames.json`, with the waves traced in detail; read where the first file is
-            missing.
-        builder: receives errors about damage.
+    `path`: `occupancy.json`, with every wave of the traced shader engines.
+    `filenames`: `filenames.json`, with the waves traced in detail; read where the first file is
+    missing.
 
     Returns:
         The waves; the most waves on one CU at a time; the kernel that most of them ran.
@@ -202,7 +199,7 @@ def _members(path: Path, builder: RecordingBuilder) -> Iterator[tuple[str, Any]]
         with opened(path) as file:
             stream = JsonStream(file)
             for key in stream.fields():
-                if stream.peek() == b"[":
+                if stream.peek() == "[":
                     yield key, list(stream.records(Any))
                 else:
                     yield key, stream.value()

@@ -15,12 +15,9 @@ from ...base.named_files import opened
 from ...model.recording import Agent, Part
 from ..builder import LARGEST, RecordingBuilder
 from ..reading import FileGroup
-from .agents import AgentIds
 from .csv_columns import real
-from .csv_counters import CounterWriter, LongReader
-from .csv_dispatches import DispatchWriter
+from .csv_counters import read_long, read_wide
 from .csv_table import CsvTable, folded
-from .csv_wide import read_wide
 from .process_files import names_of
 
 FORMAT = "rocprof-compute workload"
@@ -95,17 +92,7 @@ def _read_table(table: CsvTable, builder: RecordingBuilder, part: Part) -> bool:
         table.report(builder)
         return False
     if "counter" in table.columns and "value" in table.columns:
-        builder.begin(part)
-        writer = DispatchWriter(
-            builder=builder,
-            table=table,
-            agent_key=AgentIds().key,
-            process=None,
-            part=len(builder.parts) - 1,
-        )
-        LongReader(writer, CounterWriter(builder)).read()
-        table.report(builder)
-        return bool(writer.rounded)
+        return read_long(table, builder, part)
     renamed = {}
     if _ACCUMULATED in table.names and not part.path.endswith(_MERGED):
         # One name for the sum over time of whichever level the run was about.
@@ -116,13 +103,12 @@ def _read_table(table: CsvTable, builder: RecordingBuilder, part: Part) -> bool:
 def _about(file: Path, builder: RecordingBuilder) -> Mapping[str, str]:
     """The first row of sysinfo.csv; sets the command."""
     table = CsvTable.open(file)
-    block = next(table.blocks(), None)
-    if block is None:
+    _, cells = next(table.rows(), (0, None))
+    if cells is None:
         table.report(builder)
         return {}
     about = {
-        name.strip().lower(): cell.strip()
-        for name, cell in zip(table.names, block.row(0), strict=True)
+        name.strip().lower(): cell.strip() for name, cell in zip(table.names, cells, strict=True)
     }
     command = about.get("command", "")
     try:
@@ -136,43 +122,48 @@ def _add_agents(about: Mapping[str, str], builder: RecordingBuilder) -> None:
     """The device of sysinfo.csv, for each GPU id that dispatches name."""
     if not about:
         return
-    cus, simds = _count(about, "cu_per_gpu"), _count(about, "simd_per_cu")
-    waves = _count(about, "max_waves_per_cu")
-    bandwidth = _figure(about.get("hbm_bw", ""))
     parts = {number for number, part in enumerate(builder.parts) if part.repeats_run}
     table = builder.dispatches
     used = {shape for shape, part in zip(table.shape, table.part, strict=True) if part in parts}
     shapes = builder.finish().shapes
     for key in sorted({shapes[shape].agent or "0" for shape in used}):
-        builder.agents.setdefault(
-            key,
-            Agent(
-                key=key,
-                arch=about.get("gpu_arch") or None,
-                product=about.get("gpu_model") or about.get("name") or None,
-                cus=cus,
-                simds_per_cu=simds,
-                xccs=_count(about, "num_xcd"),
-                shader_engines=_count(about, "se_per_gpu"),
-                wave_size=_count(about, "wave_size"),
-                max_waves_per_simd=waves // simds if waves and simds else None,
-                clock_mhz=_count(about, "max_sclk"),
-                memory_bytes_per_s=bandwidth * 1e9 if bandwidth else None,  # GB/s
-            ),
-        )
+        builder.agents.setdefault(key, described(key, about))
 
 
-def _count(about: Mapping[str, str], name: str) -> int | None:
-    value = _figure(about.get(name, ""))
+def described(key: str, about: Mapping[str, object]) -> Agent:
+    """Returns a GPU by the workload's system information; what is missing there stays unknown."""
+    simds, waves = _count(about, "simd_per_cu"), _count(about, "max_waves_per_cu")
+    bandwidth = _figure(about.get("hbm_bw"))
+    return Agent(
+        key=key,
+        arch=_text(about, "gpu_arch"),
+        product=_text(about, "gpu_model") or _text(about, "name"),
+        cus=_count(about, "cu_per_gpu"),
+        simds_per_cu=simds,
+        xccs=_count(about, "num_xcd"),
+        shader_engines=_count(about, "se_per_gpu"),
+        wave_size=_count(about, "wave_size"),
+        max_waves_per_simd=waves // simds if waves and simds else None,
+        clock_mhz=_count(about, "max_sclk"),
+        memory_bytes_per_s=bandwidth * 1e9 if bandwidth else None,  # GB/s
+    )
+
+
+def _text(about: Mapping[str, object], name: str) -> str | None:
+    return str(about.get(name) or "") or None
+
+
+def _count(about: Mapping[str, object], name: str) -> int | None:
+    value = _figure(about.get(name))
     return round(value) if value and 0 < value < LARGEST else None
 
 
-def _figure(text: str) -> float | None:
+def _figure(value: object) -> float | None:
     try:
-        value = real(text)
-    except ValueError:  # empty, "NA", "N/A"
+        number = real(str(value))
+    except (ValueError, OverflowError):  # empty, "NA", "N/A"
         return None
-    return value if isfinite(value) else None
+    return number if isfinite(number) else None
 
 
 def _read_tool(file: Path, builder: RecordingBuilder) -> None:

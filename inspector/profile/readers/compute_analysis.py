@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from ...base.documents import json_value
 from ...base.errors import KinspectError
-from ...model.recording import Agent, KernelShape, Part
+from ...model.recording import KernelShape, Part
 from ..builder import RecordingBuilder, int64
 from ..reading import FileGroup
+from .compute import described
 from .gzip_files import head
 from .sqlite_file import SIGN, Database, open_database
 
@@ -109,30 +109,7 @@ def _add_dispatch(
         find_again=False,
     )
     if about and agent is not None:
-        builder.agents.setdefault(agent, _agent(agent, about))
-
-
-def _agent(key: str, about: Mapping[str, Any]) -> Agent:
-    """Returns a GPU by the workload's system information."""
-
-    def count(name: str) -> int | None:
-        try:
-            value = float(about.get(name) or 0)
-        except (TypeError, ValueError, OverflowError):
-            return None
-        return round(value) if isfinite(value) and 0 < value < 2**31 else None
-
-    return Agent(
-        key=key,
-        arch=str(about.get("gpu_arch") or "") or None,
-        product=str(about.get("gpu_model") or "") or None,
-        cus=count("cu_per_gpu"),
-        simds_per_cu=count("simd_per_cu"),
-        xccs=count("num_xcd"),
-        shader_engines=count("se_per_gpu"),
-        wave_size=count("wave_size"),
-        clock_mhz=count("max_sclk"),
-    )
+        builder.agents.setdefault(agent, described(agent, about))
 
 
 def _object(text: object) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import isfinite
 
 COLUMN_NAMES: Mapping[str, tuple[str, ...]] = {
     "name": ("kernelname",),
@@ -69,21 +70,18 @@ _LONGEST_NUMBER = 64
 """Characters of a hexadecimal number that are read, so that a damaged cell cannot fill memory."""
 
 
-def is_plain(text: str) -> bool:
+def _is_plain(text: str) -> bool:
     """Whether text has none of what only Python takes for parts of numbers: `1_000`, `５`."""
     return text.isascii() and "_" not in text
 
 
 def integer(text: str) -> int | None:
-    """An integer written as `12`, `0x0c`, `12.000000` or `1.2e1`; a fraction is rounded.
-
-    Returns:
-        None for an empty cell.
+    """An integer written as `12`, `0x0c`, `12.000000` or `1.2e1`; None if empty.
 
     Raises:
         ValueError: it is no finite number, or does not fit 64 bits.
     """
-    if not is_plain(text):
+    if not _is_plain(text):
         raise ValueError("no number")
     try:
         number = int(text)
@@ -95,7 +93,7 @@ def integer(text: str) -> int | None:
             number = int(text[:_LONGEST_NUMBER], 16)
         else:
             value = float(text)
-            if value != value or value in (float("inf"), float("-inf")):
+            if not isfinite(value):
                 raise
             number = round(value)
     if not -_TOO_LARGE < number < _TOO_LARGE:
@@ -126,7 +124,7 @@ def real(text: str) -> float:
     Raises:
         ValueError: the text is no number, or empty.
     """
-    if not is_plain(text):
+    if not _is_plain(text):
         raise ValueError("no number")
     try:
         return float(text)

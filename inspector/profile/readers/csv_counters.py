@@ -1,82 +1,58 @@
-"""Reads counter values from long CSV tables, which have a row for each dispatch and counter.
-
-Of wide ones, with a column for each counter, see `csv_wide.py`.
-"""
+"""Reads counter values from CSV: long tables, a row per dispatch and counter, and wide ones."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import chain, compress, repeat
 from math import isfinite
-from operator import ne, or_, sub
 
 from msgspec import Struct, field
 
-from ...model.recording import NONE, KernelShape
+from ...model.recording import NONE, KernelShape, Part
 from ..builder import RecordingBuilder
-from .csv_columns import integer, real
-from .csv_dispatches import DamagedRowError, DispatchColumns, DispatchWriter
-from .csv_table import CsvTable, RowBlock
+from .csv_columns import COLUMN_NAMES, UNREAD_COLUMNS, fold, real
+from .csv_dispatches import DispatchWriter
+from .csv_table import CsvTable, DamagedRowError
 from .row_index import RowIndex
 
 _CHANNEL = re.compile(r"(\w+)\[\d+\]$")
 """A counter of one instance of a hardware unit, such as `TCC_HIT[3]`."""
+_KNOWN_COLUMNS = UNREAD_COLUMNS.union(*COLUMN_NAMES.values()) - {""}
+_DUPLICATE = re.compile(r"(\w+?)_\d+$")
+"""The name that pandas gives a second column of the same name when files are merged."""
+_MOST_LISTED = 4
 
 
-def bare(name: str) -> str:
+def _bare(name: str) -> str:
     """A counter's name without the number of its instance: `TCC_HIT` for `TCC_HIT[3]`."""
     match = _CHANNEL.match(name)
     return match[1] if match else name
 
 
-class CounterWriter(Struct):
-    """Adds values to a recording, many at a time."""
+def _value(text: str) -> float:
+    try:
+        return real(text)
+    except (ValueError, OverflowError):
+        raise DamagedRowError("a counter's value is not a number") from None
 
-    builder: RecordingBuilder
-    undefined: int = 0  # values such as nan: a derived counter divided by 0
-    _numbers: dict[str, int] = field(default_factory=dict)
 
-    def number(self, name: str) -> int:
-        """The number of a counter in the recording."""
-        number = self._numbers.get(name)
-        if number is None:
-            number = self._numbers[name] = self.builder.counter(name)
-        return number
+class _Values(Struct):
+    """Adds values to a recording, and notes how many are undefined (nan: a division by 0)."""
 
-    def extend(self, rows: Sequence[int], counters: Sequence[int], values: list[float]) -> None:
-        """Adds values of dispatches, without undefined ones and those of damaged rows.
+    writer: DispatchWriter
+    undefined: int = 0
 
-        Args:
-            rows: for each value, the row of its dispatch; `NONE` where that row is damaged.
-            counters: for each value, the number of its counter.
-            values: the values.
-        """
-        if not (isinstance(rows, range) or NONE not in rows) or not all(map(isfinite, values)):
-            valid = [
-                item
-                for item in zip(rows, counters, values, strict=True)
-                if item[0] != NONE and isfinite(item[2])
-            ]
-            self.undefined += sum(
-                row != NONE and not isfinite(value) for row, value in zip(rows, values, strict=True)
-            )
-            rows = [item[0] for item in valid]
-            counters = [item[1] for item in valid]
-            values = [item[2] for item in valid]
-        table = self.builder.values
-        table.dispatch.extend(rows)
-        table.counter.extend(counters)
-        table.value.extend(values)
+    def add(self, row: int, counter: str, value: float) -> None:
+        if isfinite(value):
+            self.writer.builder.add_counter_value(row, counter, value)
+        else:
+            self.undefined += 1
 
-    def report(self, table: CsvTable) -> None:
-        """Adds a note on the values of a table that were left out."""
+    def report(self) -> None:
         if self.undefined:
-            self.builder.note(
-                f"{table.path.name}: {self.undefined:,} values are undefined (nan, inf) and are "
-                "left out"
+            name = self.writer.table.path.name
+            self.writer.builder.note(
+                f"{name}: {self.undefined:,} values are undefined (nan, inf) and are left out"
             )
-            self.undefined = 0
 
 
 class LongReader(Struct):
@@ -87,155 +63,56 @@ class LongReader(Struct):
     """
 
     writer: DispatchWriter
-    counters: CounterWriter
     traced: RowIndex | None = None
     apart: int = 0  # dispatches whose id belongs to another dispatch in the trace
-    _index_of_process: dict[str, RowIndex] = field(default_factory=dict)
-    _alike_by_shapes: dict[tuple[int, int], bool] = field(default_factory=dict)
+    _rows_of: dict[str, RowIndex] = field(default_factory=dict)  # process id or Guid -> its rows
+    _alike: dict[tuple[int, int], bool] = field(default_factory=dict)  # pairs of shapes
 
     def read(self) -> None:
         """Reads the whole table."""
+        table, values = self.writer.table, _Values(self.writer)
+        counter = table.columns["counter"]
+
+        def add(cells: list[str]) -> None:
+            value = _value(table.cell(cells, "value"))
+            values.add(self._row(cells), _bare(cells[counter]), value)
+
+        table.each(add)
+        values.report()
+
+    def _row(self, cells: list[str]) -> int:
+        """The dispatch of one row, added if it is new."""
         table = self.writer.table
-        self.writer.select_columns(
-            "process" if "process" in table.columns else "guid", "counter", "value"
-        )
-        for block in table.blocks():
-            try:
-                rows = self._rows_of_block(block)
-            except (ValueError, OverflowError):
-                rows = self._rows_of_damaged_block(block)
-            self._values(block, rows)
-        self.counters.report(table)
-
-    def _values(self, block: RowBlock, rows: list[int]) -> None:
-        """Adds a block's counter values; `rows` are their dispatches, `NONE` for damaged ones."""
-        names, texts = block.column("counter"), block.column("value")
-        if names is None or texts is None:
-            return
-        numbers = {name: self.counters.number(bare(name)) for name in dict.fromkeys(names)}
-        try:
-            values = list(map(float, texts))
-        except ValueError:
-            values = []
-            for position, text in enumerate(texts):
-                try:
-                    values.append(real(text))
-                except ValueError:
-                    values.append(0.0)
-                    if rows[position] != NONE:
-                        self.writer.table.damage(block.lines[position], "the value is not a number")
-                        rows[position] = NONE
-        self.counters.extend(rows, [numbers[name] for name in names], values)
-
-    def _rows_of_block(self, block: RowBlock) -> list[int]:
-        """The dispatch of each row; those that are new are added."""
-        # The rows of one dispatch follow each other: only the first of them is parsed.
-        processes = self._processes(block)
-        is_first = _starts_of_dispatches(block.column("number") or (), processes)
-        starts = list(compress(range(len(is_first)), is_first))
-        dispatches = self.writer.parse(block if all(is_first) else block.only(is_first))
-        dispatch_rows = self._rows_of(
-            dispatches, compress(processes, is_first) if processes else repeat("")
-        )
-        counts = map(sub, [*starts[1:], len(is_first)], starts)
-        return list(chain.from_iterable(map(repeat, dispatch_rows, counts)))
-
-    def _rows_of(self, dispatches: DispatchColumns, processes: Iterable[str]) -> list[int]:
-        """The row of each dispatch in the recording; those that are new are added."""
-        next_row = len(self.writer.builder.dispatches)
-        rows: list[int] = []
-        new_positions: list[int] = []
-        for position, (process, dispatch_id) in enumerate(
-            zip(processes, dispatches.dispatch_ids, strict=False)
-        ):
-            index = self._index(process)
-            row = index.get(dispatch_id)
-            if row == NONE:
-                row = self._traced_row(
-                    dispatch_id,
-                    dispatches.shape_numbers[position],
-                    dispatches.starts[position],
-                    dispatches.ends[position],
-                )
-                if row == NONE:
-                    row = next_row
-                    next_row += 1
-                    new_positions.append(position)
-                index.add(dispatch_id, row)
-            rows.append(row)
-        all_new = len(new_positions) == len(rows)
-        self.writer.append(dispatches if all_new else dispatches.select(new_positions))
-        return rows
-
-    def _rows_of_damaged_block(self, block: RowBlock) -> list[int]:
-        """The dispatch of each row of a block with damaged rows, for which it is `NONE`."""
-        rows: list[int] = []
-        number_column = self.writer.table.columns["number"]
-        row, previous_dispatch = NONE, None
-        processes = self._processes(block) or [""] * len(block)
-        for position, process in enumerate(processes):
-            cells = block.row(position)
-            dispatch = (process, cells[number_column])
-            if dispatch != previous_dispatch:
-                previous_dispatch = dispatch
-                row = self._row(process, cells, block.lines[position])
-            rows.append(row)
-        return rows
-
-    def _row(self, process: str, cells: list[str], line: int) -> int:
-        """The dispatch of one row, added if it is new; `NONE` if the row is damaged."""
-        table = self.writer.table
-        try:
-            dispatch_id = integer(cells[table.columns["number"]])
-            if dispatch_id is None or not 0 <= dispatch_id < 1 << 63:
-                raise ValueError
-        except (ValueError, OverflowError):
-            table.damage(line, "the dispatch id is not a number")
-            return NONE
-        index = self._index(process)
-        row = index.get(dispatch_id)
-        if row != NONE:
-            return row
-        try:
-            start, end = self.writer.times(cells)
-            shape_number = self.writer.shape_number(cells)
-        except DamagedRowError as error:
-            table.damage(line, str(error))
-            return NONE
-        times = (NONE, NONE) if start is None or end is None else (start, end)
-        row = self._traced_row(dispatch_id, shape_number, *times)
+        number = table.integer(cells, "number")
+        if number is None:
+            raise DamagedRowError("the dispatch id is not a number")
+        process = table.cell(cells, "process") or table.cell(cells, "guid")
+        rows = self._rows_of.get(process)
+        if rows is None:
+            rows = self._rows_of[process] = RowIndex()
+        row = rows.get(number)
         if row == NONE:
-            row = self.writer.add_row(cells, line)
-        if row != NONE:
-            index.add(dispatch_id, row)
+            row = self._traced_row(number, cells)
+            if row == NONE:
+                row = self.writer.add(cells)
+            rows.add(number, row)
         return row
 
-    def _processes(self, block: RowBlock) -> Sequence[str]:
-        """The process id or Guid of each row; empty where the file has neither."""
-        return block.column("process") or block.column("guid") or ()
-
-    def _index(self, process: str) -> RowIndex:
-        """Returns the rows of a process's dispatches by their ids; empty at first."""
-        index = self._index_of_process.get(process)
-        if index is None:
-            index = self._index_of_process[process] = RowIndex()
-        return index
-
-    def _traced_row(self, dispatch_id: int, shape_number: int, start: int, end: int) -> int:
-        """The row of the same dispatch in the kernel trace; times are `NONE` where unknown."""
-        if self.traced is None or shape_number == NONE:
-            return NONE
-        row = self.traced.get(dispatch_id)
+    def _traced_row(self, number: int, cells: list[str]) -> int:
+        """The row of the same dispatch in the kernel trace; `NONE` if it is another."""
+        row = NONE if self.traced is None else self.traced.get(number)
         if row == NONE:
             return NONE
+        start, end = self.writer.times(cells)
         table = self.writer.builder.dispatches
-        pair = (table.shape[row], shape_number)
-        agree = self._alike_by_shapes.get(pair)
-        if agree is None:
-            shapes = self.writer.shapes
-            agree = self._alike_by_shapes[pair] = _is_same_shape(shapes[pair[0]], shapes[pair[1]])
-        timed = start != NONE and table.start[row] != NONE
-        if not agree or (timed and not (start <= table.end[row] and table.start[row] <= end)):
+        pair = (table.shape[row], self.writer.shape_number(cells))
+        alike = self._alike.get(pair)
+        if alike is None:
+            trace, counted = (self.writer.shapes[number] for number in pair)
+            alike = self._alike[pair] = _is_same_shape(trace, counted)
+        if start is not None and end is not None and table.start[row] != NONE:
+            alike = alike and start <= table.end[row] and table.start[row] <= end
+        if not alike:
             self.apart += 1
             return NONE
         return row
@@ -254,9 +131,75 @@ def _is_same_shape(trace: KernelShape, counted: KernelShape) -> bool:
     )
 
 
-def _starts_of_dispatches(numbers: Sequence[str], processes: Sequence[str]) -> list[bool]:
-    """Tells of each row whether it is of another dispatch than the one before it."""
-    is_first = [True, *map(ne, numbers[1:], numbers)]
-    if processes and len(set(processes)) > 1:
-        return list(map(or_, is_first, [True, *map(ne, processes[1:], processes)]))
-    return is_first
+def read_long(table: CsvTable, builder: RecordingBuilder, part: Part) -> bool:
+    """Reads a long table as a part of its own; returns whether its timestamps lost digits."""
+    writer = DispatchWriter.of_part(table, builder, part)
+    LongReader(writer).read()
+    table.report(builder)
+    return bool(writer.rounded)
+
+
+def read_wide(
+    table: CsvTable, builder: RecordingBuilder, part: Part, renamed: dict[str, str] | None = None
+) -> bool:
+    """Reads a table of one row per dispatch with a column per counter, as a part of its own.
+
+    The instances of a counter (`TCC_HIT[0]` … `TCC_HIT[127]`, the channels of all XCCs) are summed,
+    and so are the rows of one dispatch on several XCCs.
+
+    `renamed`: name of a counter in the file -> its name in the recording.
+
+    Returns:
+        Whether its timestamps have lost digits.
+    """
+    writer = DispatchWriter.of_part(table, builder, part)
+    columns, foreign = _counter_columns(table)
+    values, rows = _Values(writer), RowIndex()
+    by_xcc = "xcc" in table.columns and "number" in table.columns
+    names = {name: (renamed or {}).get(name, name) for name in columns}
+
+    def add(cells: list[str]) -> None:
+        sums = {}
+        for name, indices in columns.items():
+            filled = [cells[index] for index in indices if cells[index].strip()]
+            if filled:
+                sums[names[name]] = sum(map(_value, filled))
+        number = table.integer(cells, "number") if by_xcc else None
+        row = NONE if number is None else rows.get(number)
+        if row == NONE:
+            row = writer.add(cells)
+            if number is not None:
+                rows.add(number, row)
+        for name, value in sums.items():
+            values.add(row, name, value)
+
+    table.each(add)
+    values.report()
+    table.report(builder)
+    if foreign:
+        listed = ", ".join(foreign[:_MOST_LISTED]) + (", …" if len(foreign) > _MOST_LISTED else "")
+        builder.note(f"{table.path.name}: unknown columns are left out: {listed}")
+    return bool(writer.rounded)
+
+
+def _counter_columns(table: CsvTable) -> tuple[dict[str, list[int]], list[str]]:
+    """Returns counter -> its columns, and the columns whose first cell is no number."""
+    first_columns = {name: column for column, name in reversed(list(enumerate(table.names)))}
+    columns: dict[str, list[int]] = {}
+    for name in table.unknown_columns():
+        duplicate = _DUPLICATE.match(name)
+        if duplicate is None or not (
+            duplicate[1] in first_columns or fold(duplicate[1]) in _KNOWN_COLUMNS
+        ):
+            columns.setdefault(_bare(name), []).append(first_columns[name])
+    _, cells = next(table.rows(), (0, []))
+    foreign = []
+    for name, indices in list(columns.items()) if cells else ():
+        try:
+            for index in indices:
+                if cells[index].strip():
+                    real(cells[index])
+        except (ValueError, OverflowError):
+            foreign.append(name)
+            del columns[name]
+    return columns, foreign

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from ...model.recording import TopKernel
 from ..builder import RecordingBuilder
-from .csv_columns import instant, integer, real
-from .csv_table import CsvTable
+from .csv_columns import real
+from .csv_table import CsvTable, DamagedRowError
 
 STATISTICS = "kernel statistics"
 _KERNEL_DOMAIN = "KERNEL_DISPATCH"
+
+
+def _calls_and_total(table: CsvTable, cells: list[str]) -> tuple[int, int]:
+    calls, total = table.integer(cells, "calls"), table.integer(cells, "total_ns")
+    if calls is None or total is None:
+        raise DamagedRowError("calls or durations are not numbers")
+    return calls, total
 
 
 def read_stats(table: CsvTable, builder: RecordingBuilder) -> None:
@@ -16,55 +23,41 @@ def read_stats(table: CsvTable, builder: RecordingBuilder) -> None:
 
     A table of all that was traced has a column `domain`; its rows of kernels alone are read.
     """
-    domain = table.columns.get("domain")
-    for block in table.blocks():
-        for cells, line in zip(block.all_rows(), block.lines, strict=True):
-            if domain is not None and cells[domain].strip() != _KERNEL_DOMAIN:
-                continue
-            try:
-                kernel = _top_kernel(table, cells)
-            except (ValueError, OverflowError):
-                table.damage(line, "calls or durations are not numbers")
-                continue
-            builder.summary.append(kernel)
+
+    def add(cells: list[str]) -> None:
+        if "domain" in table.columns and table.cell(cells, "domain").strip() != _KERNEL_DOMAIN:
+            return
+        calls, total = _calls_and_total(table, cells)
+        mean = table.cell(cells, "mean_ns").strip()
+        try:
+            mean_ns = real(mean) if mean else None
+        except (ValueError, OverflowError):
+            raise DamagedRowError("calls or durations are not numbers") from None
+        builder.summary.append(
+            TopKernel(
+                name=table.cell(cells, "label"),
+                calls=calls,
+                total_ns=total,
+                mean_ns=mean_ns,
+                min_ns=table.integer(cells, "min_ns"),
+                max_ns=table.integer(cells, "max_ns"),
+            )
+        )
+
+    table.each(add)
     table.report(builder)
-
-
-def _top_kernel(table: CsvTable, cells: list[str]) -> TopKernel:
-    """A row as a kernel."""
-    columns = table.columns
-
-    def number(name: str) -> int | None:
-        return integer(cells[columns[name]]) if name in columns else None
-
-    calls, total = number("calls"), number("total_ns")
-    mean = cells[columns["mean_ns"]].strip() if "mean_ns" in columns else ""
-    if calls is None or total is None:
-        raise ValueError("no calls or no total")
-    return TopKernel(
-        name=cells[columns["label"]],
-        calls=calls,
-        total_ns=total,
-        mean_ns=real(mean) if mean else None,
-        min_ns=number("min_ns"),
-        max_ns=number("max_ns"),
-    )
 
 
 def read_copies(table: CsvTable, builder: RecordingBuilder) -> None:
     """Adds a table of one row per copy to the recording's transfers."""
-    columns = [table.columns[name] for name in ("direction", "start", "end")]
-    for block in table.blocks():
-        for cells, line in zip(block.all_rows(), block.lines, strict=True):
-            direction, *times = (cells[column] for column in columns)
-            try:
-                start, end = map(instant, times)
-            except (ValueError, OverflowError):
-                start = end = None
-            if start is None or end is None or end < start:
-                table.damage(line, "begin or end is not a time")
-                continue
-            builder.transfer(direction.strip(), end - start)
+
+    def add(cells: list[str]) -> None:
+        start, end = table.instant(cells, "start"), table.instant(cells, "end")
+        if start is None or end is None or end < start:
+            raise DamagedRowError("begin or end is not a time")
+        builder.transfer(table.cell(cells, "direction").strip(), end - start)
+
+    table.each(add)
     table.report(builder)
 
 
@@ -75,15 +68,10 @@ def read_copy_statistics(table: CsvTable, builder: RecordingBuilder) -> None:
     """
     if any(part.path.endswith(".db") for part in builder.parts):
         return
-    label, calls_at, total_at = (table.columns[name] for name in ("label", "calls", "total_ns"))
-    for block in table.blocks():
-        for cells, line in zip(block.all_rows(), block.lines, strict=True):
-            try:
-                calls, total = integer(cells[calls_at]), integer(cells[total_at])
-                if calls is None or total is None:
-                    raise ValueError
-            except (ValueError, OverflowError):
-                table.damage(line, "calls or durations are not numbers")
-                continue
-            builder.transfer(cells[label], total, calls)
+
+    def add(cells: list[str]) -> None:
+        calls, total = _calls_and_total(table, cells)
+        builder.transfer(table.cell(cells, "label"), total, calls)
+
+    table.each(add)
     table.report(builder)

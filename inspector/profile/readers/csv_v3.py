@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
-from msgspec import Struct
-
-from ...model.recording import NONE, Part
+from ...model.recording import KernelShape, Part
 from ..builder import RecordingBuilder
 from ..reading import FileGroup
 from .agents import AgentIds
-from .csv_counters import CounterWriter, LongReader
+from .csv_counters import LongReader
 from .csv_dispatches import DispatchWriter
 from .csv_summaries import STATISTICS, read_copies, read_stats
-from .csv_table import CsvTable, RowBlock, folded, nothing_in
+from .csv_table import CsvTable, folded, nothing_in
 from .process_files import kind_named, names_of, prefix_of, process_of, results_file_read
-from .row_index import RowIndex
 
 FORMAT = "rocprofv3 CSV"
 
@@ -42,6 +40,8 @@ _READ_KINDS = frozenset({"kernel_trace", "counter_collection", "agent_info"})
 _KERNEL_STATS = re.compile(r"(^|_)kernel_stats|^(?!.*(_stats|_stat)\.csv$)")
 """Names of statistics that may be of kernels: no other domain's."""
 _MAX_LISTED_COLUMNS = 4
+_COMPARED_ROWS = 500
+_MOST_DIGITS = 18  # of a process id
 
 
 def find(files: Sequence[Path]) -> list[FileGroup]:
@@ -72,7 +72,7 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
         return
     former_count = len(builder.dispatches)
     if traces or counter_files:
-        _DispatchReader(group, builder, agents).read(traces, counter_files)
+        _read_dispatches(group, traces, counter_files, agents, builder)
     if len(builder.dispatches) > former_count:
         return
     for file in stats:
@@ -102,77 +102,58 @@ def _read_further_files(files: Mapping[str, Sequence[Path]], builder: RecordingB
     return agents
 
 
-class _DispatchReader(Struct):
-    """Reads the dispatches of one process: its kernel trace, and counters beside it."""
+def _read_dispatches(
+    group: FileGroup,
+    traces: Sequence[Path],
+    counter_files: Sequence[Path],
+    agents: AgentIds,
+    builder: RecordingBuilder,
+) -> None:
+    """Adds the dispatches of a process as one part: its kernel trace, and counters beside it.
 
-    group: FileGroup
-    builder: RecordingBuilder
-    agents: AgentIds
-
-    def read(self, traces: Sequence[Path], counter_files: Sequence[Path]) -> None:
-        """Adds them as one part; counters of another process that only share a name, as another."""
-        builder, group = self.builder, self.group
-        first = (*traces, *counter_files)[0]
-        builder.begin(Part(group.name, str(first), FORMAT, profiler="rocprofv3"))
-        process = process_of(prefix_of(first))
-        if process is None and counter_files:
-            process = _shared_process(traces[0] if traces else None, counter_files[0])
-        writers: list[DispatchWriter] = []
-        index: RowIndex | None = None
-        for file in traces:
-            writer = self._writer(CsvTable.open(file), process, writers)
-            rows = self._read_trace(writer, bool(counter_files))
-            index = rows if index is None else index
-        for file in counter_files:
-            writer = self._writer(CsvTable.open(file), process, writers)
-            reader = LongReader(writer, CounterWriter(builder), index)
+    Counters of another process that only share a name are kept apart.
+    """
+    first = (*traces, *counter_files)[0]
+    builder.begin(Part(group.name, str(first), FORMAT, profiler="rocprofv3"))
+    process = process_of(prefix_of(first))
+    if process is None and counter_files:
+        process = _shared_process(traces[0] if traces else None, counter_files[0])
+    shapes: dict[int, KernelShape] = {}
+    writers = [
+        DispatchWriter(
+            builder=builder,
+            table=CsvTable.open(file),
+            agent_key=agents.key,
+            process=process,
+            shapes=shapes,
+            indexed=file == first and bool(traces and counter_files),
+        )
+        for file in (*traces, *counter_files)
+    ]
+    for writer in writers:
+        table = writer.table
+        if "counter" in table.columns:
+            reader = LongReader(writer, writers[0].rows if traces else None)
             reader.read()
             if reader.apart:
                 builder.note(
-                    f"{group.name}: {reader.apart:,} dispatches of {file.name} are others than "
-                    f"those of {traces[0].name} with the same ids (kernel, size or time differ): "
-                    "kept apart"
+                    f"{group.name}: {reader.apart:,} dispatches of {table.path.name} are others "
+                    f"than those of {traces[0].name} with the same ids (kernel, size or time "
+                    "differ): kept apart"
                 )
-            writer.table.report(builder)
-        self._note_losses(writers)
-
-    def _writer(
-        self, table: CsvTable, process: int | None, writers: list[DispatchWriter]
-    ) -> DispatchWriter:
-        """Appends a writer for a table; all of a process share the shapes of their kernels."""
-        part = len(self.builder.parts) - 1
-        shapes = writers[0].shapes if writers else {}
-        writer = DispatchWriter(self.builder, table, self.agents.key, process, part, shapes=shapes)
-        writers.append(writer)
-        return writer
-
-    def _read_trace(self, writer: DispatchWriter, indexed: bool) -> RowIndex | None:
-        """Reads a kernel trace; returns its rows by dispatch id where counters will need them."""
-        index = RowIndex() if indexed and "number" in writer.table.columns else None
-        numbers = self.builder.dispatches.number
-        writer.select_columns()
-        for block in writer.table.blocks():
-            rows = writer.add(block)
-            if index is not None:
-                for row in rows:
-                    if row != NONE and numbers[row] != NONE:
-                        index.add(numbers[row], row)
-        writer.table.report(self.builder)
-        return index
-
-    def _note_losses(self, writers: Sequence[DispatchWriter]) -> None:
-        """Notes what the files had that the recording does not, and what was assumed."""
-        note = self.builder.note
-        for writer in writers:
-            name, unknown = writer.table.path.name, writer.table.unknown_columns()
-            if unknown:
-                listing = ", ".join(unknown[:_MAX_LISTED_COLUMNS])
-                more = ", …" if len(unknown) > _MAX_LISTED_COLUMNS else ""
-                note(f"{name}: unknown columns are left out: {listing}{more}")
-            if writer.rounded:
-                note(f"{name}: timestamps are rounded, durations are unknown")
-        for text in sorted(self.agents.ambiguous):
-            note(f"{text} is taken as a relative index, rocprofv3's default")
+        else:
+            table.each(writer.add)
+        table.report(builder)
+    for writer in writers:
+        name, unknown = writer.table.path.name, writer.table.unknown_columns()
+        if unknown:
+            listing = ", ".join(unknown[:_MAX_LISTED_COLUMNS])
+            more = ", …" if len(unknown) > _MAX_LISTED_COLUMNS else ""
+            builder.note(f"{name}: unknown columns are left out: {listing}{more}")
+        if writer.rounded:
+            builder.note(f"{name}: timestamps are rounded, durations are unknown")
+    for text in sorted(agents.ambiguous):
+        builder.note(f"{text} is taken as a relative index, rocprofv3's default")
 
 
 def _shared_process(trace: Path | None, counter_file: Path) -> int | None:
@@ -181,23 +162,23 @@ def _shared_process(trace: Path | None, counter_file: Path) -> int | None:
     None if the first rows show that the two are not of one process.
     """
     table = CsvTable.open(counter_file)
-    process = table.columns.get("process")
-    block = next(table.blocks(), None)
-    if process is None or block is None or not block.row(0)[process].isdecimal():
+    _, cells = next(table.rows(), (0, []))
+    process = table.cell(cells, "process") if cells else ""
+    if not process.isdecimal():
         return None
     if trace is not None:
-        trace_table = CsvTable.open(trace)
-        traced = _kernels_by_dispatch(trace_table, next(trace_table.blocks(), None))
-        for dispatch, kernel in _kernels_by_dispatch(table, block).items():
+        traced = _first_kernels(CsvTable.open(trace))
+        for dispatch, kernel in _first_kernels(table).items():
             if traced.get(dispatch, kernel) != kernel:
                 return None
-    return int(block.row(0)[process])
+    return int(process[:_MOST_DIGITS])
 
 
-def _kernels_by_dispatch(table: CsvTable, block: RowBlock | None) -> dict[str, tuple[str, str]]:
-    """Dispatch id -> (kernel id, kernel name), as a block's cells have them."""
-    columns = table.columns
-    if block is None or not {"number", "kernel_id"} <= columns.keys():
+def _first_kernels(table: CsvTable) -> dict[str, tuple[str, str]]:
+    """Dispatch id -> (kernel id, kernel name) in the first rows, as the cells have them."""
+    if not {"number", "kernel_id"} <= table.columns.keys():
         return {}
-    dispatch, kernel_id, name = (columns[key] for key in ("number", "kernel_id", "name"))
-    return {row[dispatch]: (row[kernel_id], row[name]) for row in block.all_rows()}
+    return {
+        table.cell(cells, "number"): (table.cell(cells, "kernel_id"), table.cell(cells, "name"))
+        for _, cells in islice(table.rows(), _COMPARED_ROWS)
+    }

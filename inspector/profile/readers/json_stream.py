@@ -1,65 +1,94 @@
 """Reads JSON files larger than memory record by record, and damaged ones up to the damage.
 
-Profilers write a few small tables and arrays of millions of similar records. The structure is
-walked key by key, and arrays are decoded in batches of about a megabyte. A batch is cut where the
-text looks as if one record ended and the next began. A wrong guess leaves unbalanced brackets or
-quotes, so that the batch does not decode; it is then halved, down to single records. The result
-thus does not depend on the layout of the file, and the position of damage is known to the byte.
+Profilers write a few small tables and arrays of millions of records. The structure is walked key by
+key, and of an array one record at a time is in memory.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from ...base.limits import LimitError
 from .gzip_files import ByteSource
-from .json_text import LENIENT, JsonText
 
 _BATCH = 1 << 20
-"""Bytes decoded at a time: a larger batch takes memory and is not faster."""
-
-_SINGLE = 1 << 14
-"""If a batch of this size does not decode, records are decoded one by one."""
-
-
+"""Bytes read at a time."""
+_LONGEST = 4 << 20
+"""Bytes. A syntax error this far before the end of the buffer is damage; one nearer to the end may
+be a value that is not complete in the buffer yet."""
 _DEEPEST = 32
 """Skipped objects are walked key by key down to this depth; deeper ones are decoded as a whole."""
-
-_FIRST_KEY = re.compile(rb'\{[ \t\r\n]*("(?:[^"\\]|\\.){0,200}")', re.DOTALL)
-
-
+_MOST_DIGITS = 400
+"""Longer integers are valid JSON but cannot be measurements: they become NaN."""
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DAMAGED = "the file is damaged or cut off"
 _WRONG_TYPE: Final = object()  # a value that is JSON, but not of the expected type
 
 T = TypeVar("T")
 
 
+def _integer(text: str) -> int | float:
+    return int(text) if len(text) <= _MOST_DIGITS else float("nan")
+
+
+_FAST = json.JSONDecoder(strict=False)
+_LENIENT = json.JSONDecoder(strict=False, parse_int=_integer)
+"""A slower one that also takes numbers of thousands of digits."""
+
+
+class DamagedError(Exception):
+    """The text stops being JSON.
+
+    Attributes:
+        offset: byte in the (unpacked) file where the value begins that could not be read.
+        reason: what is wrong, in words.
+    """
+
+    def __init__(self, offset: int, reason: str = _DAMAGED) -> None:
+        super().__init__(f"{reason} at byte {offset:,}")
+        self.offset = offset
+        self.reason = reason
+
+
 class JsonStream:
-    """Walks one JSON document from front to back."""
+    """Walks one JSON document from front to back.
+
+    The buffer is text of one character for each byte (Latin-1), so that positions in both are the
+    same. NaN and raw line breaks in strings are read, too: profilers write them.
+    """
 
     def __init__(self, file: ByteSource, batch: int = _BATCH) -> None:
-        """Starts at the beginning.
-
-        Args:
-            file: opened for reading bytes.
-            batch: how many bytes are decoded at a time.
-        """
-        self._text = JsonText(file, batch)
+        """Starts at the beginning, behind a byte order mark; `batch` bytes are read at a time."""
+        self._file = file
         self._batch = batch
+        self._move(0)
         self.skipped = 0
         """How many records are JSON, but not of the expected type."""
+        self._fill(3)
+        if self._buffer.startswith("\xef\xbb\xbf"):
+            self._position = 3
 
     @property
     def offset(self) -> int:
         """The position of the walk, in bytes from the beginning of the file."""
-        return self._text.offset
+        return self._base + self._position
 
-    def peek(self) -> bytes:
-        """Returns the next byte that is not white space; empty at the end."""
-        return self._text.peek()
+    def peek(self) -> str:
+        """Returns the next character that is not white space; empty at the end."""
+        while True:
+            match = _SPACE.match(self._buffer, self._position)
+            self._position = match.end() if match else self._position
+            if self._position < len(self._buffer):
+                return self._buffer[self._position]
+            if not self._fill(1):
+                return ""
 
     def members(self) -> Iterator[str]:
         """Yields the keys of the object that comes next; the caller consumes each value.
@@ -67,14 +96,15 @@ class JsonStream:
         Raises:
             DamagedError: where it is no object, or stops being one.
         """
-        self._text.expect(b"{")
-        if self._text.peek() == b"}":
-            self._text.position += 1
-            return
-        while True:
-            yield self._text.key()
-            if not self._text.has_next(b"}"):
-                return
+        for _ in self._elements("{", "}"):
+            start = self.offset
+            if self.peek() != '"':
+                raise self._damaged(start)
+            key = _decoded(self._take())
+            if self.peek() != ":":
+                raise self._damaged(start)
+            self._position += 1
+            yield key
 
     def fields(self) -> Iterator[str]:
         """Like `members`, but a value that is no object is skipped and has no keys.
@@ -82,7 +112,7 @@ class JsonStream:
         Raises:
             DamagedError: it stops being JSON.
         """
-        if self._text.peek() in (b"{", b""):
+        if self.peek() in ("{", ""):
             yield from self.members()
         else:
             self.skip()
@@ -93,14 +123,7 @@ class JsonStream:
         Raises:
             DamagedError: where it is no array, or stops being one.
         """
-        self._text.expect(b"[")
-        if self._text.peek() == b"]":
-            self._text.position += 1
-            return
-        while True:
-            yield
-            if not self._text.has_next(b"]"):
-                return
+        return self._elements("[", "]")
 
     def value(self, form: type[T] | Any = Any) -> Any:
         """Decodes the value that comes next; all of it is in memory at once.
@@ -114,7 +137,7 @@ class JsonStream:
         Raises:
             DamagedError: where it is no JSON.
         """
-        value = self._convert(self._text.take(), msgspec.json.Decoder(form), form)
+        value = _converted(self._take(), msgspec.json.Decoder(form), form)
         return None if value is _WRONG_TYPE else value
 
     def skip(self, depth: int = 0) -> None:
@@ -123,25 +146,15 @@ class JsonStream:
         Raises:
             DamagedError: where it is no JSON.
         """
-        first = self._text.peek()
-        if first == b"{" and depth < _DEEPEST:
+        first = self.peek()
+        if first == "{" and depth < _DEEPEST:
             for _ in self.members():
                 self.skip(depth + 1)
-        elif first == b"[":
-            for _ in self.records(msgspec.Raw):
-                pass
+        elif first == "[":
+            for _ in self.items():
+                self._take()
         else:
-            self._text.take()
-
-    @contextmanager
-    def at(self, offset: int) -> Iterator[None]:
-        """Moves to another offset, and back at the end of the `with` block."""
-        origin = self._text.offset
-        self._text.move(offset)
-        try:
-            yield
-        finally:
-            self._text.move(origin)
+            self._take()
 
     def records(self, form: type[T]) -> Iterator[T]:
         """Yields the elements of the array that comes next, decoded.
@@ -153,64 +166,105 @@ class JsonStream:
             DamagedError: where it stops being an array of JSON values; all before was yielded.
         """
         decoder = msgspec.json.Decoder(form)
-        several = msgspec.json.Decoder(list[form])  # type: ignore[valid-type]
-        self._text.expect(b"[")
-        if self._text.peek() == b"]":
-            self._text.position += 1
-            return
-        while True:
-            batch = self._decode_batch(several)
-            if batch is not None:
-                yield from batch
+        for _ in self.items():
+            record = _converted(self._take(), decoder, form)
+            if record is _WRONG_TYPE:
+                self.skipped += 1
             else:
-                record = self._convert(self._text.take(), decoder, form)
-                if record is _WRONG_TYPE:
-                    self.skipped += 1
-                else:
-                    yield record
-            if not self._text.has_next(b"]"):
-                return
+                yield record
 
-    def _decode_batch(self, several: msgspec.json.Decoder[list[T]]) -> list[T] | None:
-        """Decodes several records at once; None where the next one must be decoded alone."""
-        if self._text.peek() not in (b"{", b"["):
-            return None
-        if len(self._text.buffer) - self._text.position < self._batch // 2:
-            self._text.fill(self._batch)
-        key: bytes | None = None
-        if self._text.buffer[self._text.position : self._text.position + 1] == b"{":
-            match = _FIRST_KEY.match(self._text.buffer, self._text.position)
-            if match is None:
-                return None
-            key = match[1]
-        size = len(self._text.buffer) - self._text.position
-        while size > _SINGLE:
-            end = self._text.position + size
-            cut = (
-                self._text.row_boundary(end)
-                if key is None
-                else self._text.record_boundary(key, end)
-            )
-            if cut is None:
-                return None
-            text = b"".join((b"[", memoryview(self._text.buffer)[self._text.position : cut], b"]"))
+    @contextmanager
+    def at(self, offset: int) -> Iterator[None]:
+        """Moves to another offset, and back at the end of the `with` block."""
+        origin = self.offset
+        self._move(offset)
+        try:
+            yield
+        finally:
+            self._move(origin)
+
+    def _elements(self, first: str, last: str) -> Iterator[None]:
+        """Steps through the elements of a container, whose marks are `first` and `last`."""
+        if self.peek() != first:
+            raise self._damaged(self.offset)
+        self._position += 1
+        if self.peek() == last:
+            self._position += 1
+            return
+        mark = ","
+        while mark == ",":
+            yield
+            mark = self.peek()
+            if mark not in (",", last) or not mark:
+                raise self._damaged(self.offset)
+            self._position += 1
+
+    def _take(self) -> str:
+        """Consumes the text of the next value."""
+        self.peek()
+        decoder = _FAST
+        while True:
             try:
-                batch = several.decode(text)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                size = (cut - self._text.position) // 2
-                continue
-            self._text.position = cut
-            return batch
-        return None
+                _, end = decoder.raw_decode(self._buffer, self._position)
+            except json.JSONDecodeError as error:
+                near_end = len(self._buffer) - error.pos < _LONGEST
+                if not (near_end and self._fill(2 * (len(self._buffer) - self._position))):
+                    raise self._damaged(self.offset) from None
+            except RecursionError:
+                raise DamagedError(self.offset, "nested too deeply") from None
+            except ValueError:  # more digits than Python converts
+                decoder = _LENIENT
+            else:
+                if end < len(self._buffer) or not self._fill(end - self._position + 1):
+                    text = self._buffer[self._position : end]
+                    self._position = end
+                    return text
 
-    def _convert(self, text: bytes, decoder: msgspec.json.Decoder[Any], form: Any) -> Any:
-        try:
-            return decoder.decode(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            pass
-        # The fast decoder refuses NaN, control characters and text that is not UTF-8.
-        try:
-            value = LENIENT.decode(text.decode("utf-8", "replace"))
-            return text if form is msgspec.Raw else msgspec.convert(value, form, strict=False)
-        except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
-            return _WRONG_TYPE
+    def _damaged(self, offset: int) -> DamagedError:
+        return DamagedError(offset, self._read_error or _DAMAGED)
+
+    def _move(self, offset: int) -> None:
+        self._file.seek(offset)
+        self._buffer = ""
+        self._base = offset  # in the file, of the buffer's first character
+        self._position = 0  # in the buffer
+        self._end = False  # whether the buffer reaches to the end of the file
+        self._read_error = ""  # why the file could not be read to its end
+
+    def _fill(self, size: int) -> bool:
+        """Reads on until `size` bytes lie ahead; returns whether any bytes were added."""
+        chunks = [self._buffer[self._position :]]
+        before = ahead = len(chunks[0])
+        while ahead < size and not self._end:
+            try:
+                chunk = self._file.read1(max(size - ahead, self._batch))
+            except LimitError as error:
+                self._read_error = f"{error.message},"
+                chunk = b""
+            except (EOFError, zlib.error, OSError) as error:
+                self._read_error = f"the file cannot be unpacked further ({error})"
+                chunk = b""
+            self._end = not chunk
+            chunks.append(chunk.decode("latin-1"))
+            ahead += len(chunk)
+        self._base += self._position
+        self._position = 0
+        self._buffer = "".join(chunks)
+        return ahead > before
+
+
+def _decoded(text: str) -> Any:
+    """Decodes JSON of one character for each byte; what is no UTF-8 in it is replaced."""
+    return _LENIENT.decode(text.encode("latin-1").decode("utf-8", "replace"))
+
+
+def _converted(text: str, decoder: msgspec.json.Decoder[Any], form: Any) -> Any:
+    try:
+        return decoder.decode(text.encode("latin-1"))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    # The fast decoder refuses NaN, control characters and text that is not UTF-8.
+    try:
+        return msgspec.convert(_decoded(text), form, strict=False)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return _WRONG_TYPE

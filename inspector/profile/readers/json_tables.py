@@ -27,31 +27,19 @@ class ProcessTables(Struct):
     """The tables of one process, as far as they have been read.
 
     Args:
-        process: its id.
         agents: handle of an agent -> its key in the recording.
-        counters: handle of a counter -> its name.
-        symbols: id of a kernel -> its symbol.
-        loaded: code objects.
-        strings: texts that samples refer to.
-        summary: the profiler's own statistics.
     """
 
-    process: int | None = None
+    process: int | None = None  # its id
     agents: dict[int, str] = field(default_factory=dict)
-    counters: dict[int, str] = field(default_factory=dict)
-    symbols: dict[int, KernelSymbol] = field(default_factory=dict)
-    loaded: list[LoadedCodeObject] = field(default_factory=list)
-    strings: StringTables = field(default_factory=StringTables)
-    summary: list[DomainSummary] = field(default_factory=list)
+    counters: dict[int, str] = field(default_factory=dict)  # handle of a counter -> its name
+    symbols: dict[int, KernelSymbol] = field(default_factory=dict)  # id of a kernel -> its symbol
+    loaded: list[LoadedCodeObject] = field(default_factory=list)  # code objects
+    strings: StringTables = field(default_factory=StringTables)  # texts that samples refer to
+    summary: list[DomainSummary] = field(default_factory=list)  # the profiler's own statistics
 
     def read(self, key: str, stream: JsonStream, builder: RecordingBuilder) -> bool:
-        """Reads the value that comes next if it is a table; tells whether it is one.
-
-        Args:
-            key: its key in the process.
-            stream: at the value.
-            builder: gets the command line and the devices.
-        """
+        """Reads the value that comes next if it is a table; tells whether it is one."""
         reader = {
             "metadata": self._metadata,
             "agents": self._agents,
@@ -125,11 +113,7 @@ class ProcessTables(Struct):
         )
 
     def new_samples(self, path: Path) -> ProcessSamples:
-        """Returns empty sums of samples at places in the process's code objects.
-
-        Args:
-            path: the file; the code objects are saved beside it.
-        """
+        """Returns empty sums of samples at places in the process's code objects."""
         saved = _snapshots(path, self.strings.code_object_snapshot_filenames)
         objects = {
             item.code_object_id: (

@@ -49,28 +49,22 @@ class SampleSum(Struct):
     masked: int = 0  # how many have an execution mask
     reasons: dict[str, int] = field(default_factory=dict)
 
-    def add(
-        self, mask: int | None, issued: bool | None, why: str | int | None, times: int = 1
-    ) -> None:
+    def add(self, mask: int | None, issued: bool | None, why: str | int | None) -> None:
         """Adds a sample; None for what it does not tell.
 
-        Args:
-            mask: which lanes were active.
-            issued: whether the wave issued the instruction.
-            why: why it did not: a reason's name or value.
-            times: how many equal samples there are.
+        `issued`: whether the wave issued the instruction.
         """
-        self.count += times
+        self.count += 1
         if mask is not None:
-            self.masked += times
-            self.lanes += mask.bit_count() * times
+            self.masked += 1
+            self.lanes += mask.bit_count()
         if issued is not None:
-            self.with_issue += times
+            self.with_issue += 1
             if issued:
-                self.issued += times
+                self.issued += 1
             elif why is not None:
                 name = reason(why)
-                self.reasons[name] = self.reasons.get(name, 0) + times
+                self.reasons[name] = self.reasons.get(name, 0) + 1
 
     def samples(self) -> Samples:
         """Returns the sums as the recording has them, the most frequent reason first."""
@@ -90,9 +84,7 @@ class ProcessSamples(Struct):
     process: int | None
     code_objects: dict[int, tuple[RecordedCodeObject, int]]
     """Id -> the code object, and `shift`: file address minus offset from the load base."""
-    _sums: dict[tuple[int | None, int, int, Method, str | None], SampleSum] = field(
-        default_factory=dict
-    )
+    _sums: dict[tuple[object, ...], SampleSum] = field(default_factory=dict)
 
     def at(
         self,
@@ -106,16 +98,12 @@ class ProcessSamples(Struct):
     ) -> SampleSum:
         """Returns the sum of the samples at a place.
 
-        Args:
-            method: how they were taken.
-            shape: number of their dispatch's shape, where that is known.
-            code_object: its id; 0 where the profiler knew none.
-            offset: from the code object's load base; an address without a code object.
-            text: the instruction.
-            comment: its source line.
+        `shape`: number of their dispatch's shape, where that is known.
+        `code_object`: its id; 0 where the profiler knew none.
+        `offset`: from the code object's load base; an address without a code object.
         """
-        text_key = None if text is None or (code_object or offset) else text
-        key = (shape, code_object, offset, method, text_key)
+        by_text = () if code_object or offset else (text, comment)
+        key = (shape, code_object, offset, method, *by_text)
         total = self._sums.get(key)
         if total is None:
             place = self._place(shape, code_object, offset, text, comment)

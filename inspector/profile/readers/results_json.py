@@ -20,9 +20,8 @@ from ..builder import LARGEST, RecordingBuilder
 from ..reading import FileGroup
 from . import json_records
 from .gzip_files import head, open_plain
-from .json_stream import JsonStream
+from .json_stream import DamagedError, JsonStream
 from .json_tables import ProcessTables
-from .json_text import DamagedError
 from .pc_samples import Method, ProcessSamples
 from .row_index import RowIndex
 
@@ -145,7 +144,7 @@ class _JsonProcess(Struct):
         else:
             self.stream.skip()
             return
-        if self.stream.peek() != b"[":  # some versions write an empty object for an empty array
+        if self.stream.peek() != "[":  # some versions write an empty object for an empty array
             self.stream.skip()
         elif not ready:
             self.deferred.append((kind, self.stream.offset))

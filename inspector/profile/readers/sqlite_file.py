@@ -41,10 +41,7 @@ class Database:
     def __init__(self, connection: sqlite3.Connection, name: str, size: int) -> None:
         """Reads its list of tables.
 
-        Args:
-            connection: to the file.
-            name: the file's name, for messages.
-            size: bytes of the file.
+        `size`: bytes of the file.
 
         Raises:
             sqlite3.Error: it is locked or damaged.

@@ -20,8 +20,7 @@ from ...model.recording import Agent, KernelShape, Part
 from ..builder import LARGEST, RecordingBuilder, int64, triple, volume
 from ..reading import FileGroup
 from .gzip_files import head, open_plain
-from .json_stream import JsonStream
-from .json_text import DamagedError
+from .json_stream import DamagedError, JsonStream
 from .process_files import is_twin
 
 FORMAT = "Chrome trace"

@@ -49,26 +49,19 @@ class PlannedPass(Struct, frozen=True):
     """One run of the program under the profiler.
 
     Attributes:
-        name: its name in the manifest and in reports, such as "counters-1".
-        title: its name in progress messages.
-        folder: the folder that its files go to.
-        argv: the whole command line.
-        counters: the counters that it is to return.
         environment: variables that are added to the environment.
         files: path -> text of the files to be written before it starts.
-        notes: which parts of the request the profiler cannot do.
-        expects: endings of file names; it must leave a file with one of them.
     """
 
-    name: str
-    title: str
-    folder: Path
-    argv: tuple[str, ...]
-    counters: tuple[str, ...] = ()
+    name: str  # its name in the manifest and in reports, such as "counters-1"
+    title: str  # its name in progress messages
+    folder: Path  # the folder that its files go to
+    argv: tuple[str, ...]  # the whole command line
+    counters: tuple[str, ...] = ()  # the counters that it is to return
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[Path, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    expects: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # which parts of the request the profiler cannot do
+    expects: tuple[str, ...] = ()  # endings of file names; it must leave a file with one of them
 
     def show(self) -> str:
         """Returns the command line as a shell takes it."""
@@ -81,11 +74,7 @@ def plan(
 ) -> tuple[PlannedPass, ...]:
     """Plans the passes of a run under rocprofv3, in the order in which they run.
 
-    Args:
-        profiler: the rocprofv3 that was found.
-        measurements: what is to be measured.
-        command: the program and its arguments.
-        run: the run's folder.
+    `profiler`: the rocprofv3 that was found.
 
     Returns:
         First a kernel trace (durations without counters), then counters, thread trace, samples.
@@ -100,35 +89,25 @@ def plan(
 
 
 class _PassKind(Struct, frozen=True):
-    """A pass before its command line is known.
+    """A pass before its command line is known."""
 
-    Args:
-        name: its name in the manifest; `counters-1` for the first one of counters.
-        title: its name in progress messages.
-        expects: endings of file names; it must leave a file with one of them.
-        counters: the counters that it is to return.
-    """
-
-    name: str
-    title: str
-    expects: str
-    counters: tuple[str, ...] = ()
+    name: str  # its name in the manifest; `counters-1` for the first one of counters
+    title: str  # its name in progress messages
+    expects: str  # endings of file names; it must leave a file with one of them
+    counters: tuple[str, ...] = ()  # the counters that it is to return
 
 
 class _PassOptions(Struct):
     """The options of a pass besides those of its output.
 
     Args:
-        arguments: of the command line.
-        environment: variables to add.
         files: path -> text of the files to write before the pass.
-        notes: what the profiler cannot do.
     """
 
-    arguments: list[str]
-    environment: dict[str, str] = field(default_factory=dict)
+    arguments: list[str]  # of the command line
+    environment: dict[str, str] = field(default_factory=dict)  # variables to add
     files: dict[Path, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what the profiler cannot do
 
 
 def _kinds(profiler: Profiler, measurements: Measurements) -> Iterator[_PassKind]:

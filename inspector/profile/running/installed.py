@@ -68,12 +68,10 @@ def find_profiler(
 ) -> Profiler:
     """The profiler to run a command under.
 
-    Args:
-        command: the program to be profiled; its interpreter's environment is searched first.
-        tool: one of TOOLS; None for rocprofv3, or what came before it where only that exists.
-        named: the profiler's own path, as the user gave it.
-        environment: environment variables; this process's if None.
-        opt: the folder below which rocm and rocm-* are looked for.
+    `command`: the program to be profiled; its interpreter's environment is searched first.
+    `tool`: one of TOOLS; None for rocprofv3, or what came before it where only that exists.
+    `environment`: environment variables; this process's if None.
+    `opt`: the folder below which rocm and rocm-* are looked for.
 
     Raises:
         KinspectError: there is none; it names where it looked.
@@ -214,9 +212,7 @@ def gpu_arch(
 ) -> str | None:
     """Finds the arch of this machine's GPUs, by the driver's topology, else by ROCm's own tools.
 
-    Args:
-        profiler: the tools in its ROCm folder are run if the driver names no target.
-        topology: the driver's folder of nodes.
+    `profiler`: the tools in its ROCm folder are run if the driver names no target.
 
     Returns:
         The gfx name; None if no GPU is visible.

@@ -56,16 +56,13 @@ class Ending(Struct, frozen=True):
         exit_code: the program's; 128 + the signal that ended it; None where it never started.
         status: complete (exit code 0), failed, killed (by a signal, or we were told to end),
             timeout.
-        seconds: how long it took.
-        interrupted: we were told to end while it ran.
-        log: head and tail of its error output.
     """
 
     exit_code: int | None
     status: Status
-    seconds: float
-    interrupted: bool
-    log: str
+    seconds: float  # how long it took
+    interrupted: bool  # we were told to end while it ran
+    log: str  # head and tail of its error output
 
 
 def run(
@@ -77,13 +74,10 @@ def run(
 ) -> Ending:
     """Runs a command line to its end.
 
-    Args:
-        argv: the command line.
-        environment: all of it.
-        input_position: where its input begins, from the function of that name: each pass reads all
-            of it.
-        timeout: seconds after which everything below it is ended; what it wrote stays.
-        grace: seconds between asking and killing.
+    `input_position`: where its input begins, from the function of that name: each pass reads all
+    of it.
+    `timeout`: seconds after which everything below it is ended; what it wrote stays.
+    `grace`: seconds between asking and killing.
 
     Raises:
         OSError: it cannot be started.

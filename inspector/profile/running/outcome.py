@@ -42,12 +42,8 @@ def judge(
 ) -> tuple[PassRecord, str | None]:
     """Adds errors and notes to the record of a pass that has ended.
 
-    Args:
-        record: its record so far, with its files.
-        item: the pass.
-        ending: how its process ended.
-        first: whether it is the first pass; if that fails, the others would too.
-        timeout: seconds that it was allowed to take; None for no limit.
+    `first`: whether it is the first pass; if that fails, the others would too.
+    `timeout`: seconds that it was allowed to take; None for no limit.
 
     Returns:
         The record, and why the later passes must not run; None if they may.
@@ -105,9 +101,7 @@ def _with_error(record: PassRecord, message: str, hint: str) -> PassRecord:
 def missing_counters(folder: Path, requested: Sequence[str]) -> tuple[str, ...]:
     """Returns the requested counters that are in none of a pass's files.
 
-    Args:
-        folder: the pass's folder.
-        requested: names, maybe with `[instance]` or `:device=N`.
+    `requested`: names, maybe with `[instance]` or `:device=N`.
 
     Returns:
         Those missing; none if there are no rows of counters at all (that is another failure).

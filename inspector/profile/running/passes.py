@@ -20,12 +20,11 @@ class Hardware(Struct, frozen=True):
     """The counting capacity of a target.
 
     Attributes:
-        operands: returns the hardware counters that a counter needs.
         block: returns the block of a hardware counter; None if unknown, which means no limit.
         limit: returns how many counters a block counts at a time; None if unknown.
     """
 
-    operands: Callable[[str], Iterable[str]]
+    operands: Callable[[str], Iterable[str]]  # returns the hardware counters that a counter needs
     block: Callable[[str], str | None]
     limit: Callable[[str], int | None]
 
@@ -62,10 +61,8 @@ def split(
     The largest groups are placed first, each into the pass that it shares most counters with and
     that still holds it: the same groups give the same passes, in whatever order they come.
 
-    Args:
-        groups: whose counters must stay together.
-        hardware: the target's counters; each pass must fit its registers.
-        clock: a counter to add to each pass that has room for it.
+    `groups`: whose counters must stay together.
+    `hardware`: the target's counters; each pass must fit its registers.
 
     Raises:
         KinspectError: a group fits no pass by itself.

@@ -32,36 +32,25 @@ class ProfileRequest(Struct, frozen=True):
     """The options of `kinspect profile`.
 
     Args:
-        command: the program and its arguments.
         counters: names of counters or of groups of them, as typed; None for no counters.
-        att: whether thread traces are recorded.
-        att_options: options of the thread trace.
-        sampling: whether the program counter is sampled.
-        sampling_method: how it is sampled; None for the best that the GPU has.
         sampling_interval: interval of the samples in the method's unit; None for its default.
         kernel: a regular expression: only kernels whose names it matches are measured.
-        skip_warmup: how many first launches of each kernel are left out.
-        tool: the profiler's name; None for the best that is installed.
-        rocprof: path of the profiler; None to search for it.
-        arch: the target; None to ask the GPU.
-        timeout: seconds that a pass may take; None for no limit.
-        keep_cache: whether Triton uses its usual cache, not a folder of the run.
     """
 
-    command: tuple[str, ...]
+    command: tuple[str, ...]  # the program and its arguments
     counters: str | None = None
-    att: bool = False
-    att_options: Att = field(default_factory=Att)
-    sampling: bool = False
-    sampling_method: str | None = None
+    att: bool = False  # whether thread traces are recorded
+    att_options: Att = field(default_factory=Att)  # options of the thread trace
+    sampling: bool = False  # whether the program counter is sampled
+    sampling_method: str | None = None  # how it is sampled; None for the best that the GPU has
     sampling_interval: int | None = None
     kernel: str | None = None
-    skip_warmup: int | None = None
-    tool: str | None = None
-    rocprof: Path | None = None
-    arch: str | None = None
-    timeout: float | None = None
-    keep_cache: bool = False
+    skip_warmup: int | None = None  # how many first launches of each kernel are left out
+    tool: str | None = None  # the profiler's name; None for the best that is installed
+    rocprof: Path | None = None  # path of the profiler; None to search for it
+    arch: str | None = None  # the target; None to ask the GPU
+    timeout: float | None = None  # seconds that a pass may take; None for no limit
+    keep_cache: bool = False  # whether Triton uses its usual cache, not a folder of the run
 
 
 class Prepared(Struct, frozen=True):
@@ -103,9 +92,7 @@ def check_command(command: Sequence[str], environment: Mapping[str, str] | None 
 def prepare(request: ProfileRequest, *, dry: bool = False) -> Prepared:
     """Finds the profiler and plans its passes; neither runs the user's program nor writes files.
 
-    Args:
-        request: the user's options.
-        dry: the plan is only shown: a missing decoder of thread traces is a note, not an error.
+    `dry`: the plan is only shown: a missing decoder of thread traces is a note, not an error.
 
     Raises:
         KinspectError: no profiler, no such counter, or a measurement that it cannot make.
@@ -209,10 +196,7 @@ def _environment(request: ProfileRequest, run: Path) -> dict[str, str]:
 def execute(plan: ProfilePlan, say: Say, options: Mapping[str, object] | None = None) -> Manifest:
     """Runs the passes, and writes the manifest at the start and after each.
 
-    Args:
-        plan: from `lay_out`; its folder exists.
-        say: called with messages about progress and failures.
-        options: the options of the command line, for the manifest.
+    `plan`: from `lay_out`; its folder exists.
 
     Returns:
         The manifest; its exit code is that of the whole run.

@@ -21,9 +21,6 @@ from .manifest import Manifest, PassRecord
 def run_recording(run: Path) -> Recording:
     """Reads a run's passes; the parts are in the order of the passes, with names and statuses.
 
-    Args:
-        run: a folder with a manifest.
-
     Raises:
         KinspectError: the manifest is missing or damaged.
     """

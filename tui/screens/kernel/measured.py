@@ -12,8 +12,7 @@ from ....inspector.explain.code.links import Links
 from ....inspector.explain.view import HOT
 from ....inspector.model import KernelReport, LoopReport, MeasuredLine
 from ....inspector.profile.placing.loop_costs import measure_of
-from ....inspector.profile.placing.stalls import Stall, stalls
-from ....inspector.profile.placing.static_costs import SourceCost, source_costs
+from ....inspector.profile.placing.stalls import SourceCost, Stall, source_costs, stalls
 from ...widgets.scorecard import CardFact
 from .costs import Costs, by_line, severity
 
