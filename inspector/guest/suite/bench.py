@@ -116,7 +116,6 @@ def _loaded(request: Mapping[str, Any]) -> tuple[ModuleType, list[dict[str, Any]
 
 
 def _free_memory(torch: Any) -> None:
-    """Frees the GPU memory that an earlier case held."""
     gc.collect()
     torch.cuda.empty_cache()
 
@@ -152,14 +151,6 @@ def measure(
 ) -> dict[str, Any]:
     """Checks and times one case.
 
-    Args:
-        module: the kernel file.
-        case: the case, for the file's `make_inputs` and `work`.
-        device: the device to time on.
-        backend: the backend whose options to keep.
-        job: how to run the case.
-        begin: called before each configuration that is tried.
-
     Returns:
         `case`, `status` (`ok`, `wrong`, `error` or `skipped`), `message`, `notes`, `seconds`; for
         `ok` also `times_us`, `flop`, `bytes`, `config`, `oracle`, `compare` and `tune`.
@@ -189,11 +180,6 @@ class _CaseRun:
     """The check and the timing of one case.
 
     Args:
-        module: the kernel file.
-        device: the device to time on.
-        backend: the backend whose options to keep.
-        job: how to run the case.
-        begin: called before each configuration that is tried.
         result: takes the results, as `measure` describes them.
     """
 
@@ -205,7 +191,6 @@ class _CaseRun:
     result: dict[str, Any]
 
     def measure(self, case: Mapping[str, Any]) -> None:
-        """Fills in `result` for a case."""
         inputs = dict(self.module.make_inputs(dict(case), device=self.device.torch_device))
         if self.job.config:
             inputs["config"] = {**(inputs.get("config") or {}), **self.job.config}
@@ -264,7 +249,6 @@ class _CaseRun:
     def _first_launch(
         self, inputs: Mapping[str, Any], oracle: _Oracle
     ) -> tuple[str | None, dict[str, Any]]:
-        """Launches once, which compiles."""
         with unfilled_memory_poisoned(), launched_configurations(self.module) as configs:
             actual = self.module.launch(**inputs)
             self.device.synchronize()
@@ -342,8 +326,6 @@ class _Trials:
         fastest_us: mean time of the fastest.
         launched_config: what the launch with the fastest one used; empty for the default one.
         count: configurations tried beside the default one.
-        refused: how many of them ended with an exception.
-        complaints: errors in the results of the others, each with its configuration.
     """
 
     fastest_config: dict[str, Any] | None
@@ -358,7 +340,6 @@ class _Trials:
         self.fastest_us = self.default_us
 
     def summary(self) -> dict[str, Any]:
-        """The figures for the result."""
         return {
             "tried": self.count,
             "refused": self.refused,
@@ -376,7 +357,6 @@ class _Oracle:
     tolerance: ResultTolerance
 
     def complaint(self, actual: Any) -> str | None:
-        """The error in a launch's result, or None."""
         return self.expected.complaint(actual, self.tolerance)
 
 

@@ -83,10 +83,7 @@ def expected_of(
 ) -> ExpectedResult:
     """The oracle's results for these inputs.
 
-    Args:
-        module: the kernel file.
-        inputs: keyword arguments of `launch`.
-        out_of_memory: the exceptions that torch raises when memory is short.
+    `out_of_memory`: the exceptions that torch raises when memory is short.
 
     Raises:
         UncheckedError: no oracle fits into memory.

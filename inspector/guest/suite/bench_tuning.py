@@ -23,12 +23,6 @@ def candidates(
     The file's CONFIGS for the backend come first, then the points of the space that TUNING spans,
     nearest to the default first: distant ones have large tiles, which take minutes to compile and
     seldom fit. The order is deterministic.
-
-    Args:
-        module: the kernel file.
-        backend: the backend; options of other backends are left out.
-        max_configs: limit of the configurations.
-        default: the default configuration, as far as it is known.
     """
     configs: dict[str, dict[str, Any]] = {}
 
@@ -113,10 +107,7 @@ def known_defaults(module: Any) -> set[str]:
 
 @contextmanager
 def launched_configurations(module: Any) -> Iterator[list[dict[str, Any]]]:
-    """Collects the configuration of every kernel that is launched inside the context.
-
-    These are the ones that the file's `launch` chooses by itself.
-    """
+    """Collects the configuration of every kernel that is launched inside the context."""
     names = set(options_of("amd") | options_of("nvidia"))
     names.update(getattr(module, "TUNING", None) or ())
     names.update(known_defaults(module))

@@ -210,7 +210,6 @@ def _check_independence(actual: Any, inputs: Any, originals: Any, launched: list
 
 @contextmanager
 def _launches_recorded() -> Iterator[list[str]]:
-    """Collects the names of launched kernels, in Triton's interpreter or on a GPU."""
     launched: list[str] = []
 
     def collect(function: Any, kwargs: Mapping[str, Any]) -> None:

@@ -121,7 +121,6 @@ def _check_attributes(label: str, actual: Any, expected: Any) -> None:
 
 
 def _maximum(values: Any, mask: Any) -> float:
-    """The maximum of the values that a mask selects; 0 for none."""
     selected = values[mask]
     return float(selected.max()) if selected.numel() else 0.0
 

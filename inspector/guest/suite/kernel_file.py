@@ -32,7 +32,6 @@ class Backend:
     Args:
         device: torch's name of the device: `cpu` (Triton's interpreter, the emulator) or `cuda`.
         kind: `interpreter`, `hip` or `cuda`.
-        name: the device's name, for people.
         arch: gfx name, or `sm_90`; empty for the interpreter.
         emulated: whether code for `arch` is executed on the CPU.
     """
@@ -52,9 +51,7 @@ class Backend:
 def backend_of(device: str, arch: str = "") -> Backend:
     """The backend behind a device.
 
-    Args:
-        device: `cpu`, `cuda` or `emulated`.
-        arch: the emulated GPU.
+    `device`: `cpu`, `cuda` or `emulated`.
 
     Raises:
         LoadError: PyTorch sees no GPU.
@@ -255,7 +252,6 @@ def launches_watched(watch: Callable[[Any, Mapping[str, Any]], None]) -> Iterato
 
 
 def _watched(original: Any, watch: Callable[[Any, Mapping[str, Any]], None]) -> Any:
-    """A `run` that calls `watch` first."""
 
     def run(function: Any, *args: Any, **kwargs: Any) -> Any:
         watch(function, kwargs)

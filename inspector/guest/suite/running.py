@@ -38,7 +38,6 @@ class SuiteRun:
     """One run.
 
     Args:
-        channel: takes the records, as `{"record": ...}`.
         request: `mode`, `folder` (scratch; the host removes it), `time_limit` (seconds for each
             step), `imports` (modules to import before any child starts), and the keys of the mode's
             module.

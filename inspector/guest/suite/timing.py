@@ -94,7 +94,6 @@ class StoppingRule:
     """When to stop.
 
     Args:
-        max_runs: limit of the runs.
         min_runs: runs before precision or time count.
         precision: stop when standard error / mean is below this.
         total_us: stop when the runs together took this long.
