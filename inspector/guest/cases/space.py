@@ -157,7 +157,7 @@ def evenly_spread(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     while math.gcd(step, total) > 1:
         step += 1
     for number in range(total):
-        yield _indices(number * step % total, sizes)
+        yield indices_of(number * step % total, sizes)
 
 
 def read_tuning(raw: Any) -> Mapping[str, Sequence[Any]]:
@@ -215,7 +215,7 @@ def _derived(
     return derived
 
 
-def _indices(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
+def indices_of(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
     """The index on each axis of the point with this number, the last axis varying fastest."""
     indices: list[int] = []
     for size in reversed(sizes):
