@@ -47,12 +47,7 @@ _BEST_CONFIG_HASH = re.compile(r"\"triton_cache_hash\"\s*:\s*\"(\w+)\"")
 
 
 def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
-    """The kernels in a folder and those below it.
-
-    Args:
-        root: the folder.
-        archs: gfx names that were asked for; see `resolving.resolve`.
-    """
+    """The kernels in a folder and those below it."""
     targets: list[Target] = []
     chosen_entries: set[str] = set()
     for files in _walk(root):
@@ -74,12 +69,7 @@ def targets_in(root: Path, archs: Sequence[str] = ()) -> list[Target]:
 
 
 def launching_target(file: str, library: Target) -> Target | None:
-    """The target that launches the kernels of a file of a folder; None where it is not run.
-
-    Args:
-        file: a Python file that uses them.
-        library: the file with the kernels.
-    """
+    """The target that launches the kernels of a file of a folder; None where it is not run."""
     if library.folder is None:
         return None
     try:
@@ -93,10 +83,7 @@ def launching_target(file: str, library: Target) -> Target | None:
 
 
 def _file_targets(files: Sequence[Path], archs: Sequence[str]) -> Iterator[Target]:
-    """The targets of single files: sources, and assembly that is not Triton's.
-
-    Of HIP sources those that are called so: others are often for other GPUs.
-    """
+    """The targets of single files: sources, and assembly that is not Triton's."""
     module_names = {path.name for path in files}
     of_triton = set(STAGES.values())
     for path in files:
@@ -218,10 +205,7 @@ def _unless_read_only(target: Target, generated: Container[Path]) -> Target:
 
 
 def _walk(root: Path) -> Iterator[list[Path]]:
-    """The files of a folder and of each below it, without hidden folders and `SKIPPED_FOLDERS`.
-
-    Links to files are followed, those to folders are not.
-    """
+    """The files of a folder and of each below it, without hidden folders and `SKIPPED_FOLDERS`."""
     with os.scandir(root) as entries:
         listed = sorted(entries, key=lambda entry: entry.name)
     yield [root / entry.name for entry in listed if _is_file(entry)]

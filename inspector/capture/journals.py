@@ -48,14 +48,6 @@ class _Launches(Strict, frozen=True):
 def merge(folder: Path, command: Sequence[str], status: int | None) -> LaunchTrace:
     """Makes one trace of the journals of a command's processes.
 
-    Args:
-        folder: the folder with the journals.
-        command: the command.
-        status: its exit status; None if unknown.
-
-    Returns:
-        The trace; its notes name truncated journals.
-
     Raises:
         KinspectError: a file in the folder is not a journal.
     """
@@ -90,16 +82,7 @@ def merge(folder: Path, command: Sequence[str], status: int | None) -> LaunchTra
 
 
 class _Journal:
-    """The journal of one process, which may be truncated.
-
-    Args:
-        path: the file.
-
-    Attributes:
-        pid: the process's id.
-        truncated: whether the last line is incomplete.
-        specializations: the specialisations that it describes, by id.
-    """
+    """The journal of one process, which may be truncated."""
 
     def __init__(self, path: Path) -> None:
         self.pid = path.stem.partition("-")[0]
@@ -130,7 +113,6 @@ class _Journal:
                 yield _with_count(specialization, self._counts.get(name), compiled, self._complete)
 
     def _add_record(self, record: Mapping[str, Any], path: Path, line: int) -> None:
-        """Takes one record."""
         (name, content), *_ = record.items()
         if name == "process":
             self.processes.append(converted(content, Process, path, line))

@@ -27,7 +27,6 @@ def labelled(variants: Sequence[Variant]) -> list[Variant]:
 
 
 def _labels(group: Sequence[Variant]) -> list[str | None]:
-    """The labels of one kernel's variants for one target."""
     stated = [v.case for v in group]
     if len(group) == 1 or len(set(stated)) == len(group):
         return stated

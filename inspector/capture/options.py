@@ -34,10 +34,8 @@ class CaptureOptions(Struct, frozen=True):
     """How to find the launches of a script.
 
     Args:
-        argv: the script's own arguments.
         calls: expressions to evaluate in the file's namespace instead of running it.
         signature: types of the kernel's arguments, stated instead of running anything.
-        defines: `NAME=VALUE` texts: constexprs and options for `signature`.
         max_configs: limit of the autotune configurations of one launch; None for all.
         most_sets: limit of the parameter sets of each pytest test, and of the x values of each of
             Triton's benchmarks; None for all.
@@ -45,7 +43,6 @@ class CaptureOptions(Struct, frozen=True):
         cwd: the folder in which the script runs; None for a scratch folder.
         time_limit: seconds for each run.
         memory_limit: bytes of address space that a run may map; None for the machine's memory.
-        stubs: modules to replace by inert stubs.
         axes: a sweep's names and values; a kernel is launched again for each of its parameters.
         points: values of parameters that a kernel is launched with, in place of a product of axes;
             those that name what a kernel does not have are left out for it.
@@ -54,8 +51,6 @@ class CaptureOptions(Struct, frozen=True):
         all_configs: whether a sweep covers all autotune configurations.
         trust_trace: whether modules that a trace or Inductor's file names may be imported, where a
             kernel cannot be made from its source alone.
-        strict: whether a kernel that depends on an assumption is an error.
-        arguments: whether to capture the arguments of each kernel's first launch.
         explore: how many further runs of a script to make, with other answers to questions
             without a known answer.
         emulate_budget: seconds that each run may take to execute kernels whose results the script
@@ -88,17 +83,11 @@ class CapturePlan(Struct, frozen=True):
     """One capture of a file.
 
     Args:
-        path: the file.
         mode: `script`, `cases`, `inductor` or `trace`; see `script.mode_of`.
-        archs: gfx names of the targets.
         devices: gfx name -> properties of the device that a script sees.
-        patterns: what selects kernels, see `kernel_patterns`.
         folder: scratch, on this machine; the caller removes it.
-        options: the user's options.
-        triton_version: version of the guest's Triton, for the variants.
         generated: folder for the code that torch.compile generates, whose lines reports name; None
             for the scratch folder.
-        emulator: command of the process that executes launches.
         not_emulated: gfx name -> why launches for it cannot be executed.
     """
 

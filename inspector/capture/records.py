@@ -78,9 +78,6 @@ class CaptureEnd(Struct, frozen=True):
 class CaptureOutcome:
     """The records of one capture, collected.
 
-    Args:
-        plan: what is captured.
-
     Attributes:
         output: what the user's code printed.
     """
@@ -136,7 +133,6 @@ class CaptureOutcome:
         return convert(to_builtins(variant), Variant)
 
     def _add_failure(self, record: Mapping[str, Any]) -> None:
-        """Takes a record of an error, or of a child that was lost."""
         if "error" in record:
             failure, arch = refusal_of(record["error"]), record["error"]["arch"]
         else:
@@ -178,12 +174,7 @@ def is_foreign(plan: CapturePlan) -> bool:
 
 
 def variant_of_record(fields: Mapping[str, Any], triton_version: str | None) -> Variant:
-    """The variant that a record describes.
-
-    Args:
-        fields: the guest's record.
-        triton_version: version of the Triton that made it.
-    """
+    """The variant that a record describes."""
     grid, site = fields.get("grid"), fields.get("call_site")
     return Variant(
         kernel=fields["kernel"],
@@ -214,7 +205,6 @@ def variant_of_record(fields: Mapping[str, Any], triton_version: str | None) -> 
 
 
 def _passed(fields: Mapping[str, Any] | None) -> Passed | None:
-    """The recorded arguments of a launch (`guest/launches/argument_records.py`)."""
     if fields is None:
         return None
     return Passed(
@@ -257,13 +247,7 @@ class Refusal(Struct, frozen=True):
 
     Attributes:
         kernel: name of the kernel; None where the file failed.
-        case: name of its case.
-        stage: stage of the run, as in `ErrorRecord`.
         place: the file, or `file:line`; None where `text` names it.
-        text: the error.
-        hint: what to do next.
-        ran_well: whether the user's code came to its end.
-        launchers: files that launch the kernels of one that launched nothing.
     """
 
     kernel: str | None
@@ -278,10 +262,7 @@ class Refusal(Struct, frozen=True):
     def as_record(self, path: Path, archs: Sequence[str], output: str = "") -> ErrorRecord:
         """The error record of a report.
 
-        Args:
-            path: the file that was captured.
-            archs: gfx names of the targets that failed; empty for all.
-            output: output of the user's code, where it may explain the error.
+        `archs`: gfx names of the targets that failed; empty for all.
         """
         message = self.text
         if self.place is not None:
@@ -329,12 +310,8 @@ def refusal_of(error: Mapping[str, Any]) -> Refusal:
 def lost_child(path: Path, record: Mapping[str, Any], mode: str, time_limit: float) -> Refusal:
     """The refusal for a child of the guest that ended without a result.
 
-    Args:
-        path: the file that was captured.
-        record: the guest's record; it has the key "kernel" if the child was in the front end and
-            not in the user's code.
-        mode: mode of the capture; see `CapturePlan`.
-        time_limit: seconds that the child had.
+    `record`: the guest's record; it has the key "kernel" if the child was in the front end and not
+    in the user's code.
     """
     in_kernel = "kernel" in record
     end, is_timeout = _child_end(record["lost"])
@@ -385,7 +362,6 @@ def _on_assumptions(
 
 
 def _with_launches(variant: Variant, facts: _Launches | None) -> Variant:
-    """A variant with the number and the grids of its launches; facts are None if not counted."""
     if facts is None:
         return variant
     notes = variant.notes

@@ -76,10 +76,6 @@ def mode_of(path: Path, options: CaptureOptions) -> str:
 def capture_file(worker: Guest, plan: CapturePlan) -> Iterator[CapturedVariant | CaptureEnd]:
     """The specialisations that a file launches, or states, for each target.
 
-    Args:
-        worker: a guest process's channel.
-        plan: what to capture.
-
     Yields:
         A `CapturedVariant` for each specialisation, then one `CaptureEnd`.
 
@@ -168,14 +164,7 @@ def capture_script(
 ) -> tuple[list[Variant], list[ErrorRecord]]:
     """All variants and errors of a .py file at once, with a scratch folder of its own.
 
-    Args:
-        worker: a guest process's channel.
-        path: the .py file.
-        archs: gfx names; scripts find a device of the arch's family.
-        patterns: see `CapturePlan`.
-        triton_version: see `CapturePlan`.
-        options: the user's options.
-        time_limit: seconds for each run, in place of that in `options`.
+    `archs`: gfx names; scripts find a device of the arch's family.
 
     Raises:
         KinspectError: see `capture_file`.

@@ -23,10 +23,6 @@ _EXAMPLE = 'for example --signature "*fp16:16, *fp16:16, i32" -D BLOCK=1024 -D n
 def parse_signature(signature: str | None, defines: Sequence[str]) -> dict[str, Any]:
     """The parts of a stated specialisation.
 
-    Args:
-        signature: types and values, separated by commas.
-        defines: `NAME=VALUE` texts.
-
     Returns:
         `positional`: list of arguments, `named`: name -> argument, `defines`: name -> value. An
         argument is `{"type": text}` or `{"value": constant}`.

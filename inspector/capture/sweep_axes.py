@@ -86,10 +86,6 @@ def values_of(text: str, context: str) -> list[Value]:
 
     `1..4` is 1, 2, 3, 4; `16..64+16` goes up in steps of 16; `32..256*2` doubles.
 
-    Args:
-        text: the list.
-        context: the whole text of the option, for errors.
-
     Raises:
         KinspectError: an empty value, or a range that does not go up.
     """
@@ -127,7 +123,6 @@ def count(axes: Sequence[Axis]) -> int:
 
 
 def _range(span: re.Match[str], context: str) -> list[Value]:
-    """The values of a range."""
     first, last = int(span[1]), int(span[2])
     step = int(span[4]) if span[4] else 1
     grows = step > 1 and first > 0 if span[3] == "*" else step > 0
@@ -181,11 +176,6 @@ def backend_axes(axes: Iterable[Axis], variant: Variant) -> list[Axis]:
 def check_varied(axes: Iterable[Axis], variant: Variant, file: str) -> None:
     """Refuses a name that is a parameter of the kernel whose value the capture could not set.
 
-    Args:
-        axes: the names.
-        variant: a specialisation, captured with these axes.
-        file: its target, for the message.
-
     Raises:
         KinspectError: there is one.
     """
@@ -213,14 +203,7 @@ def unresolved_names(
 def refused_name(
     name: str, options: Collection[str], parameters: Sequence[str], context: str
 ) -> KinspectError:
-    """The error of a name that cannot be swept, with similar names.
-
-    Args:
-        name: the axis.
-        options: all options of this Triton's backend.
-        parameters: the parameters of the targets' kernels.
-        context: the targets, for the message.
-    """
+    """The error of a name that cannot be swept, with similar names."""
     if name in options:
         return KinspectError(
             f"--set {name}: Triton's front end reads this option, so that one TTIR does not serve"

@@ -71,8 +71,6 @@ class Target(Struct, frozen=True):
     """One file to work on.
 
     Args:
-        path: the file.
-        kind: its kind.
         kernel: the only kernel of it to work on (`file.py::kernel`); None for all.
         siblings: files of the same compile beside it, by stage (`metadata`, `ttgir`, ...).
         archs: gfx names of its targets; empty for those of the command line, or the default.
@@ -93,12 +91,6 @@ def only_of(
     targets: Sequence[Target], kinds: Collection[Kind], message: str, hint: str
 ) -> list[Target]:
     """The targets, with a fault in each one that is not of one of these kinds.
-
-    Args:
-        targets: the targets.
-        kinds: the kinds that can be worked on.
-        message: the fault of the others.
-        hint: what to do about it.
 
     Raises:
         KinspectError: there is only one target, and it is of another kind.

@@ -276,7 +276,6 @@ def read_trace(path: Path) -> LaunchTrace:
 
 
 def _head(records: Sequence[tuple[int, Mapping[str, Any]]], path: Path) -> TraceHead:
-    """The first line of a trace."""
     header = records[0][1] if records else {}
     if "trace" not in header or not isinstance(header["trace"], dict):
         raise KinspectError(f"{path}: not a trace", "make one with `kinspect record -- COMMAND`")

@@ -52,9 +52,7 @@ class CompileTarget(Struct, frozen=True):
 def for_archs(target: Target, archs: Sequence[str]) -> list[Target]:
     """A compiled kernel as one target for each way of reading it for these archs.
 
-    Args:
-        target: any target; it is changed only if Triton's files tell what it was compiled for.
-        archs: gfx names of the command line.
+    `target`: any target; it is changed only if Triton's files tell what it was compiled for.
     """
     if target.kind not in ("asm", "code_object", "ttir", "ttgir") or target.fault is not None:
         return [target]
@@ -106,9 +104,6 @@ def stated_beside(files: Mapping[str, Path]) -> dict[str, Any] | None:
     """The facts about a TTIR's compile in the files beside it, under the keys of Triton's metadata.
 
     A dump has no metadata, but its TTGIR has the target and the number of warps.
-
-    Args:
-        files: stage (`targets.STAGES`) -> file.
     """
     metadata = triton_metadata(files.get("metadata"))
     if metadata is not None or "ttgir" not in files:
@@ -123,12 +118,7 @@ def stated_beside(files: Mapping[str, Path]) -> dict[str, Any] | None:
 
 
 def entries_of(files: Sequence[Path], archs: Sequence[str]) -> Iterator[Target]:
-    """The kernels in the files of one folder, each a target with all its stages.
-
-    Args:
-        files: the files.
-        archs: gfx names of the command line.
-    """
+    """The kernels in the files of one folder, each a target with all its stages."""
     stage_of = {suffix: stage for stage, suffix in STAGES.items()}
     groups: dict[str, dict[str, Path]] = {}
     for path in files:
@@ -194,10 +184,7 @@ def _is_triton_metadata(path: Path) -> bool:
 
 
 def _is_complete(path: Path, stage: str, alone: bool) -> bool:
-    """Whether a stage's file seems complete, by a quick check.
-
-    Assembly without other stages may not be Triton's: its reader reports errors.
-    """
+    """Whether a stage's file seems complete, by a quick check."""
     if stage == "hsaco":
         return _has_content(path, CODE_OBJECT)
     if stage == "amdgcn" and not alone:

@@ -53,12 +53,6 @@ def variant_of(
 ) -> Variant:
     """The variant of a TTIR or TTGIR text.
 
-    Args:
-        text: the module.
-        path: its file, for errors.
-        machine: the target to compile for.
-        metadata: Triton's metadata beside the file, whose options are used again; None without.
-
     Raises:
         KinspectError: it has no public function, needs NVIDIA's backend, or is TTGIR (whose layouts
             are for one target) for another target.
@@ -99,7 +93,6 @@ def variant_of(
 
 
 def _options(metadata: Mapping[str, Any], is_nvidia: bool) -> dict[str, Any]:
-    """The options of a former compile that the AMD backend takes."""
     names = NVIDIA_OPTIONS if is_nvidia else COMMON_OPTIONS
     options = {name: metadata[name] for name in names if name in metadata}
     if not is_nvidia:
@@ -153,7 +146,6 @@ def _target(metadata: Mapping[str, Any] | None) -> str | None:
 
 
 def _refuse_nvidia(text: str, path: str) -> None:
-    """Raises a KinspectError for TTIR that only NVIDIA's backend can compile."""
     for pattern, description in _NVIDIA_ONLY:
         match = pattern.search(text)
         if match:
@@ -163,7 +155,6 @@ def _refuse_nvidia(text: str, path: str) -> None:
 
 
 def _other_arch_note(arch: str, machine: Machine) -> str:
-    """The note on TTIR that was made for another AMD target."""
     return (
         f"TTIR that was made for {arch}, compiled for {machine.arch}: what the source chooses "
         f"by target is as for {arch}"
@@ -171,7 +162,6 @@ def _other_arch_note(arch: str, machine: Machine) -> str:
 
 
 def _nvidia_note(compiled_for: str, metadata: Mapping[str, Any] | None, machine: Machine) -> str:
-    """The note on TTIR that was made for NVIDIA."""
     warps = (metadata or {}).get("num_warps")
     wave = machine.wave_sizes[0]
     threads = ""

@@ -100,7 +100,6 @@ def normal_amdgcn(text: str) -> str:
 
 
 def _code_lines(text: str) -> Iterator[str]:
-    """Yields the lines of `plain_amdgcn`."""
     in_code = True
     for raw in text.splitlines():
         line = _ASM_COMMENT.sub("", raw).rstrip()

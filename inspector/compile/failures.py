@@ -44,11 +44,8 @@ class _RaisedException(Struct, frozen=True):
     """An exception of Triton's.
 
     Args:
-        name: its class.
-        text: its message, in one line.
         reason: the compiler's own first error, or name and text where it wrote none.
         stage: the stage that raised it; None before the first.
-        has_errors: whether the compiler wrote errors to stderr.
     """
 
     name: str
@@ -83,11 +80,7 @@ def failure_record(
 ) -> ErrorRecord | None:
     """The error record for a guest's reply to `compile`; None if the compile succeeded.
 
-    Args:
-        variant: what was compiled.
-        reply: `outcome`, `stage` and `result` as the guest sent them.
-        diagnostics: the compiler's stderr, sorted.
-        time_limit: seconds, for the message.
+    `reply`: `outcome`, `stage` and `result` as the guest sent them.
     """
     result = reply["result"]
     if result is None:
@@ -106,7 +99,6 @@ def failure_record(
 def _no_result(
     variant: Variant, reply: Mapping[str, Any], diagnostics: Diagnostics, time_limit: float
 ) -> ErrorRecord:
-    """Returns the error of a compile that was ended: by its time limit, a signal or itself."""
     outcome, stage = reply["outcome"], _in_stage(reply["stage"])
     if outcome["reason"] == "timeout":
         return _record(variant, f"did not finish within {time_limit:g} s{stage}", _HINT_TIMEOUT)
@@ -129,7 +121,6 @@ def _is_not_understood(diagnostics: Diagnostics) -> bool:
 
 
 def _not_understood(variant: Variant, diagnostics: Diagnostics) -> ErrorRecord:
-    """Returns the error of a Triton that cannot parse what another version made."""
     error = diagnostics.errors[0]
     message = f"failed: this Triton does not understand the {variant.stage.upper()}: {error}"
     record = _record(variant, message, _HINT_OTHER_TRITON)
@@ -139,7 +130,6 @@ def _not_understood(variant: Variant, diagnostics: Diagnostics) -> ErrorRecord:
 def _exception(
     variant: Variant, result: Mapping[str, Any], diagnostics: Diagnostics, stage: str | None
 ) -> ErrorRecord:
-    """Returns the error of a compile that raised an exception, with a hint that fits it."""
     text = " ".join(str(result["message"]).split())
     # MLIR's own message says more than the "PassManager::run failed" that follows.
     reason = diagnostics.errors[0] if diagnostics.errors else f"{result['exception']}: {text}"
@@ -170,7 +160,6 @@ def _untrusted_code(variant: Variant, diagnostics: Diagnostics) -> ErrorRecord:
 
 
 def _unknown_options(variant: Variant, result: Mapping[str, Any]) -> ErrorRecord:
-    """Returns the error of options that this Triton does not have, with the nearest that it has."""
     known_options = result["known_options"]
     names = []
     for name in result["unknown_options"]:
@@ -181,17 +170,14 @@ def _unknown_options(variant: Variant, result: Mapping[str, Any]) -> ErrorRecord
 
 
 def _without_place(error: str) -> str:
-    """Returns the message of an MLIR error, without the place before it."""
     return error.rpartition("error: ")[2]
 
 
 def _in_stage(stage: str | None) -> str:
-    """Returns ` in stage ttgir`; "" where the stage is not known."""
     return f" in stage {stage}" if stage else ""
 
 
 def _record(variant: Variant, message: str, hint: str) -> ErrorRecord:
-    """Returns the error of a variant; its message begins with the kernel, its case and target."""
     name = variant.kernel if variant.case is None else f"{variant.kernel} [{variant.case}]"
     return ErrorRecord(
         file=variant.source.file if variant.source else None,

@@ -47,10 +47,6 @@ class InlineAssembly(Struct, frozen=True):
 def assembly_in_error(ttir: str, diagnostics: Diagnostics) -> InlineAssembly | None:
     """Returns the inline assembly that the compiler's errors are about, as far as they tell.
 
-    Args:
-        ttir: the kernel.
-        diagnostics: what the compiler wrote to stderr.
-
     Returns:
         The piece; None where the errors are about something else, or about one of several pieces
         without saying which.

@@ -36,7 +36,6 @@ class MachinePass(Struct, frozen=True):
         index: position among the printed passes, from 0.
         name: as LLVM calls it, e.g. `Greedy Register Allocator`.
         cli: its name on the command line, e.g. `greedy`.
-        function: the function.
         instructions: instructions of the machine code, those without code included.
         pressure: most virtual VGPRs and AGPRs that are live at once, in registers of 32 bits; None
             before phi nodes are gone and after registers are physical.
@@ -64,7 +63,6 @@ class PassTime(Struct, frozen=True):
     Args:
         level: `mlir` or `llvm`.
         name: the pass's class in MLIR, its name in LLVM.
-        seconds: wall time.
         share: of the time of all passes of its report.
     """
 
@@ -90,11 +88,7 @@ class _Block(Struct):
 
 
 def machine_passes(stderr: str) -> tuple[MachinePass, ...]:
-    """Reads the machine code after each pass from what a compile wrote to stderr.
-
-    Args:
-        stderr: of a compile with `DUMP`; empty result without machine code in it.
-    """
+    """Reads the machine code after each pass from what a compile wrote to stderr."""
     passes: list[MachinePass] = []
     previous: dict[str, list[str]] = {}
     figures: dict[str, MachinePass] = {}

@@ -30,13 +30,7 @@ _KEYWORDS_ARE_ATTRIBUTES = "rocdl."
 
 
 class KeyedStatement(Struct, frozen=True):
-    """A line of the text with its keys.
-
-    Args:
-        line: the printed text, without location.
-        full: its key over everything that is printed.
-        bare: its key without attributes, operand types and pointer types.
-    """
+    """A line of the text with its keys."""
 
     line: str
     full: str
@@ -48,8 +42,6 @@ class Content(Struct, frozen=True):
 
     Args:
         statements: in order, without definitions of layout aliases.
-        full: number of statements with each `full` key.
-        bare: number of statements with each `bare` key.
     """
 
     statements: tuple[KeyedStatement, ...]

@@ -114,9 +114,6 @@ def unified_diff(before: str, after: str, label_before: str, label_after: str) -
 
     Lines are aligned by their text without value names. An aligned pair counts as changed if a name
     stands for different values on the two sides. The diff shows the original lines.
-
-    Returns:
-        The diff, "" where nothing changed.
     """
     old = strip_locations(before).splitlines()
     new = strip_locations(after).splitlines()

@@ -57,7 +57,6 @@ class CompilerPass(Struct, frozen=True):
         cli: name on the command line, e.g. `tritongpu-coalesce`.
         options: its options as printed, without braces.
         op: operation it runs on: `builtin.module`, `tt.func`.
-        function: the function it runs on, where it runs on one.
         stage: `ttir`, `ttgir` or `llir`.
         run: ordinal of the compile within the file.
         kernel: the first public function with a body; None where the dump has none.
@@ -107,12 +106,10 @@ def read_passes(
 ) -> PassDump:
     """Reads a dump file; in time and memory linear in its length.
 
-    Args:
-        path: the file, whether ours or a user's own.
-        stage_ends: (stage, length of the dump in bytes as that stage ended), where known: see
-            `pool.StageRecord`. Otherwise stages are told by the passes they begin with.
-        changes: work out which passes changed something, which is nine tenths of the time; False
-            leaves `CompilerPass.changed` and `CompilerPass.conversions` None.
+    `stage_ends`: (stage, length of the dump in bytes as that stage ended), where known: see
+    `pool.StageRecord`. Otherwise stages are told by the passes they begin with.
+    `changes`: work out which passes changed something, which is nine tenths of the time; False
+    leaves `CompilerPass.changed` and `CompilerPass.conversions` None.
 
     Raises:
         KinspectError: the file cannot be read or holds no dump.

@@ -50,7 +50,6 @@ class CompileSettings(Struct, frozen=True):
     """The settings of compiles.
 
     Args:
-        python: interpreter that has Triton.
         passes: also keep the IR before every MLIR pass (artifact `passes`).
         time_limit: seconds one compile may take.
         memory_limit: bytes of address space one compile may use; None for no limit. Threads and
@@ -134,7 +133,6 @@ class CompileResult(Struct, frozen=True):
     """The result of compiling a variant.
 
     Args:
-        variant: the input.
         artifacts: by kind: `ttir`, `ttgir`, `llir`, `amdgcn`, `hsaco`, `metadata`, `stderr`,
             `passes`. Empty when the compile failed.
         metadata: Triton's metadata: `shared`, `num_warps`, `name`, ...
@@ -143,8 +141,6 @@ class CompileResult(Struct, frozen=True):
             or by default; None if unknown.
         llvm: what the code generator was given; None if unknown.
         from_store: nothing was compiled.
-        error: why it failed.
-        notes: the compiler's warnings.
         stderr: the end of the compiler's stderr when it failed.
     """
 
@@ -166,11 +162,7 @@ class CompileResult(Struct, frozen=True):
 
 
 class Compiler:
-    """Compiles variants in guest processes that it starts when needed and keeps for the next.
-
-    Args:
-        settings: see `CompileSettings`.
-    """
+    """Compiles variants in guest processes that it starts when needed and keeps for the next."""
 
     def __init__(self, settings: CompileSettings | None = None) -> None:
         self.settings = CompileSettings() if settings is None else settings
@@ -283,10 +275,8 @@ class Compiler:
     ) -> CompileResult:
         """Compiles one variant, or finds it in the store. A failure is a result, not an exception.
 
-        Args:
-            variant: what to compile.
-            anew: compile even what the store holds, and replace it.
-            late_start: for a variant of TTGIR that has not seen all passes, or of LLVM IR.
+        `anew`: compile even what the store holds, and replace it.
+        `late_start`: for a variant of TTGIR that has not seen all passes, or of LLVM IR.
 
         Raises:
             KinspectError: no variant can be compiled: no usable Triton, or an unwritable store.
@@ -320,7 +310,6 @@ class Compiler:
         *,
         replaces: bool,
     ) -> CompileResult:
-        """Compiles a variant in a staged folder, and stores the result unless it failed."""
         source = INPUT.format(stage=variant.stage)
         try:
             (folder / source).write_bytes(variant.ttir.encode())
@@ -363,7 +352,6 @@ class Compiler:
     def _request(
         self, folder: Path, variant: Variant, late_start: LateStart | None
     ) -> dict[str, Any]:
-        """Returns the guest's request to compile a variant in a folder."""
         return {
             "op": "compile",
             "folder": str(folder),
@@ -415,7 +403,6 @@ def _names_files(variant: Variant) -> ErrorRecord:
 
 
 def _lost_worker(variant: Variant, error: WorkerLostError) -> ErrorRecord:
-    """Returns the error of a variant whose compile took the guest process with it."""
     return ErrorRecord(
         file=variant.source.file if variant.source else None,
         kernel=variant.kernel,
@@ -426,7 +413,6 @@ def _lost_worker(variant: Variant, error: WorkerLostError) -> ErrorRecord:
 
 
 def _result(variant: Variant, entry: StoreEntry, from_store: bool) -> CompileResult:
-    """Returns the result that a store's entry holds."""
     metadata = json.loads(entry.artifacts["metadata"].path.read_bytes())
     # Entries of older versions lack what was recorded later.
     stages = tuple(

@@ -29,12 +29,9 @@ class Reproducer(Struct, frozen=True):
     """What is written.
 
     Args:
-        variant: the kernel.
-        label: name and case for people.
         triton: version of the Triton that compiled it; None where that is not known.
         assembly: what it gave; None where it failed, or nobody compiled it.
         failure: why the compile failed, in one line; empty where it did not.
-        notes: what else went wrong on the way to it.
     """
 
     variant: Variant
@@ -89,7 +86,6 @@ def write(reproducer: Reproducer, folder: Path) -> None:
 
 
 def _files(reproducer: Reproducer) -> dict[str, str]:
-    """Name -> content."""
     variant = reproducer.variant
     files = {
         f"kernel.{variant.stage}": variant.ttir,

@@ -59,16 +59,9 @@ def artifact_key(
 ) -> str:
     """Returns the key of a compile: a hash over everything that its result depends on.
 
-    Args:
-        ttir: the compile's input, byte for byte.
-        options: compile options; JSON values only.
-        arch: gfx name.
-        wave_size: lanes per wave.
-        triton_key: identity of Triton, its backend and its device libraries.
-        environment: the compile-relevant variables.
-        passes: whether the pass dump is among the artifacts.
-        stage: what `ttir` holds, if not TTIR.
-        late_start: see `pool.LateStart.request`.
+    `triton_key`: identity of Triton, its backend and its device libraries.
+    `passes`: whether the pass dump is among the artifacts.
+    `stage`: what `ttir` holds, if not TTIR.
 
     Raises:
         TypeError: an option that is not a JSON value.
@@ -164,11 +157,8 @@ class Store:
 
         If another writer was first, their entry is kept: a key always has the same content.
 
-        Args:
-            key: see `artifact_key`.
-            folder: holds the files. Whatever else lies there is stored too, but not listed.
-            files: artifact kind -> file name in `folder`.
-            facts: further JSON values to keep with the entry.
+        `folder`: holds the files. Whatever else lies there is stored too, but not listed.
+        `files`: artifact kind -> file name in `folder`.
 
         Raises:
             KinspectError: the store cannot be written.
@@ -210,10 +200,7 @@ class Store:
         It is deleted with the entry, is not listed by `get`, and is replaced atomically. Does
         nothing if there is no entry, or if the file cannot be written.
 
-        Args:
-            key: see `artifact_key`.
-            name: the file's name; includes whatever the content depends on besides the entry.
-            data: the content.
+        `name`: the file's name; includes whatever the content depends on besides the entry.
         """
         if not self._folder(key).is_dir():
             return
@@ -284,7 +271,6 @@ class Store:
         return self._entries / key[:2] / key
 
     def _delete(self, folder: Path) -> None:
-        """Removes an entry in one step for its readers, however long the deletion takes."""
         with self.stage() as bin_folder, contextlib.suppress(OSError):
             os.rename(folder, bin_folder / "removed")
 
@@ -292,7 +278,6 @@ class Store:
 def _write_manifest(
     key: str, folder: Path, files: Mapping[str, str], facts: Mapping[str, Any]
 ) -> None:
-    """Writes the manifest of an entry into its folder; arguments as for `Store.put`."""
     manifest = {
         "key": key,
         "files": {

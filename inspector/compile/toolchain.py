@@ -32,11 +32,7 @@ class Toolchain(Struct, frozen=True):
     """An interpreter and its Triton.
 
     Args:
-        python: the interpreter's path.
-        python_version: e.g. `3.11.7`.
-        triton_version: e.g. `3.9.0`.
         triton_key: identity of Triton's compiler; vendor builds share version numbers.
-        options: names of the AMD backend's compile options.
     """
 
     python: str

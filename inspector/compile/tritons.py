@@ -27,12 +27,7 @@ _VERSION = re.compile(r"\d+(\.\d+)*")
 
 
 class Interpreter(Struct, frozen=True):
-    """A Python that has a Triton.
-
-    Args:
-        label: what the user called it.
-        python: its path.
-    """
+    """A Python that has a Triton."""
 
     label: str
     python: str
@@ -45,9 +40,7 @@ class Interpreter(Struct, frozen=True):
 def resolve(name: str, known: Mapping[str, str] | None = None) -> Interpreter:
     """Finds the interpreter that the user means.
 
-    Args:
-        name: a path, a command on PATH that has a `python` in its name, or a label.
-        known: label -> path; None for `known_tritons()`.
+    `name`: a path, a command on PATH that has a `python` in its name, or a label.
 
     Raises:
         KinspectError: there is no such path, or no such label; the message lists what is known.

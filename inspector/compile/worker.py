@@ -50,7 +50,6 @@ class Worker:
     """A guest process and the channel to it. One request at a time, from one thread at a time.
 
     Args:
-        python: interpreter that has Triton.
         environment: the guest's environment, as `guest_environment` makes it; None for this
             process's own.
     """
@@ -89,9 +88,7 @@ class Worker:
     def request(self, message: Mapping[str, Any], time_limit: float) -> dict[str, Any]:
         """Sends one request and waits for its reply.
 
-        Args:
-            message: a JSON object with the key `op`.
-            time_limit: seconds after which the guest is given up and killed.
+        `time_limit`: seconds after which the guest is given up and killed.
 
         Raises:
             WorkerLostError: the guest died, or did not answer in time.
@@ -104,10 +101,6 @@ class Worker:
         """Sends one request and yields what comes: any number of `{"record": ...}`, one reply.
 
         The guest is ended if the caller stops iterating before the reply.
-
-        Args:
-            message: a JSON object with the key `op`.
-            time_limit: seconds until the reply, after which the guest is given up and killed.
 
         Raises:
             WorkerLostError: the guest died, or did not answer in time.
@@ -135,9 +128,6 @@ class Worker:
 
     def start(self, warm: bool = False) -> None:
         """Starts the guest, unless it runs: requests do so themselves.
-
-        Args:
-            warm: let it import Triton now, while it waits for its first request.
 
         Raises:
             KinspectError: the interpreter cannot be started.
@@ -177,7 +167,6 @@ class Worker:
             self._stderr = None
 
     def _start(self, options: Sequence[str]) -> None:
-        """Starts the guest with a pipe for requests and one for replies."""
         python = find_interpreter(self.python, self.environment)
         request_read, request_write = os.pipe()
         reply_read, reply_write = os.pipe()
@@ -251,7 +240,6 @@ class Worker:
                 os.kill(pid, signal.SIGCONT)
 
     def _lost_error(self) -> WorkerLostError:
-        """Returns the error that says how the guest ended, with the last line it wrote."""
         assert self._process is not None
         try:
             code = self._process.wait(CLOSE_SECONDS)

@@ -64,7 +64,6 @@ class Capturing:
     """One capture.
 
     Args:
-        channel: takes the records, as `{"record": ...}`.
         request: `mode`, `path`, `archs`, `folder` (scratch; the host removes it), `time_limit`
             (seconds for each run), `memory_limit` and `most_data` (bytes), `kernel_seconds` (for
             each kernel of a stranger; null for no limit), and the keys of the mode's own module.
@@ -183,7 +182,6 @@ class Capturing:
         self._give_up(request["path"])
 
     def _give_up(self, path: str) -> None:
-        """Reports that a script did not get through in `MAX_RUNS` runs."""
         message = f"given up after {MAX_RUNS} runs"
         if self._stubs:
             message += f": {len(self._stubs)} modules that it imports are not installed"
@@ -244,7 +242,6 @@ class Capturing:
         return follower.last, end
 
     def _prepare(self, request: dict[str, Any], retry: Mapping[str, Any]) -> None:
-        """Makes the changes that a child asked for before the next run."""
         if "stubs" in retry:
             request["stubs"] += retry["stubs"]
             self._stubs += retry["stubs"]
@@ -259,7 +256,6 @@ class Capturing:
         self._import_torch()
 
     def _import_torch(self) -> None:
-        """Imports torch here, so that later children need not."""
         with contextlib.suppress(Exception):
             importlib.import_module("torch")
             self.heavy = True
@@ -284,7 +280,6 @@ def _of_stranger(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:
-    """The job of a child."""
     is_foreign = bool(request.get("is_foreign"))  # its mode takes the means to write from it
     write = open_writer(path) if is_foreign else writer(path)
     last_record: dict[str, Any] = {}
@@ -308,7 +303,6 @@ def _run_job(capture: Any, request: dict[str, Any], path: str) -> None:
 
 
 def _copy(source: str, destination: str) -> None:
-    """Copies a user's file or folder into the scratch folder, where the script expects it."""
     os.makedirs(os.path.dirname(destination), exist_ok=True)
     with contextlib.suppress(OSError):
         if os.path.isdir(source):

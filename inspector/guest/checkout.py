@@ -37,13 +37,9 @@ _SKIPPED = frozenset(("node_modules", "build", "dist", "third_party", "3rdparty"
 class Checkout:
     """The folders around a file from which packages may be imported.
 
-    Args:
-        path: the file.
-
     Attributes:
         own_root: the folder that contains the file's outermost package, or the file itself.
         package: dotted name of the file's package; None outside of packages.
-        names: names of the projects around the file.
         roots: folders from which packages may be imported, in this order.
     """
 
@@ -94,7 +90,6 @@ class Declarations:
     """The declarations in a project's files.
 
     Args:
-        name: name of its distribution; None if not declared.
         folders: folders that contain its packages or test modules, relative to the project.
     """
 
@@ -151,7 +146,6 @@ def _pyproject(folder: str) -> tuple[str | None, list[Any]]:
 
 
 def _setup_cfg(folder: str) -> tuple[str | None, list[Any]]:
-    """Name and folders that a setup.cfg declares."""
     parser = configparser.ConfigParser(interpolation=None)
     parser.read(os.path.join(folder, "setup.cfg"))
     folders_found = parser.get("options", "package_dir", fallback="")
@@ -186,7 +180,6 @@ def _setup_py(folder: str) -> tuple[str | None, list[Any]]:
 
 
 def _pytest_ini(folder: str) -> tuple[str | None, list[Any]]:
-    """The folders that pytest's configuration declares; no name."""
     parser = configparser.ConfigParser(interpolation=None)
     parser.read([os.path.join(folder, name) for name in ("pytest.ini", ".pytest.ini", "tox.ini")])
     return None, _as_list(parser.get("pytest", "pythonpath", fallback=None))
@@ -257,7 +250,6 @@ def _checkout_folders(folder: str, own_root: str) -> tuple[str, list[str]]:
 
 
 def _conventional_folders(folder: str) -> list[str]:
-    """The folders of a project that contain packages by convention."""
     return [
         candidate
         for name in CONVENTIONS
@@ -266,7 +258,6 @@ def _conventional_folders(folder: str) -> list[str]:
 
 
 def _projects_below(top: str) -> Iterator[str]:
-    """The projects nested in a checkout, level by level."""
     level, visited = [top], 0
     for _ in range(NESTED_LEVELS):
         below = []
@@ -382,14 +373,7 @@ class NotInstalled(importlib.metadata.Distribution):
 
 
 def install(path: str) -> Checkout:
-    """Makes the packages around a file importable for the rest of this process.
-
-    Args:
-        path: the file.
-
-    Returns:
-        The folders around the file.
-    """
+    """Makes the packages around a file importable for the rest of this process."""
     checkout = Checkout(path)
     if checkout.own is not None:
         sys.meta_path.insert(0, OwnPackageFinder(checkout))

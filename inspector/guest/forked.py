@@ -82,16 +82,12 @@ def run_forked(
 ) -> ChildOutcome:
     """Runs `job` in a forked child and waits for its end.
 
-    Args:
-        job: the function to run; its exception is printed to `stderr` and ends the child with
-            status 1.
-        channel: closed in the child; watched here, so that a job does not outlive the host.
-        stdout: file for the child's descriptor 1; may be the same as `stderr`.
-        stderr: file for the child's descriptor 2.
-        time_limit: seconds after which the child and all processes that it started are killed.
-        memory_limit: bytes of address space that the child may use (RLIMIT_AS); None for no limit.
-        most_data: bytes of data that it may use beyond what this process has (RLIMIT_DATA).
-        watch: called every `WATCH_SECONDS` while the child runs.
+    `job`: the function to run; its exception is printed to `stderr` and ends the child with status
+    1.
+    `channel`: closed in the child; watched here, so that a job does not outlive the host.
+    `time_limit`: seconds after which the child and all processes that it started are killed.
+    `memory_limit`: bytes of address space that the child may use (RLIMIT_AS); None for no limit.
+    `most_data`: bytes of data that it may use beyond what this process has (RLIMIT_DATA).
 
     Raises:
         HostGoneError: the host closed its end; the child has been killed.
@@ -132,7 +128,6 @@ def _kill_and_reap(pid: int) -> int:
 
 
 def _outcome(status: int | None, seconds: float) -> ChildOutcome:
-    """The outcome for a wait status; None stands for a child that ran out of time."""
     if status is None:
         return ChildOutcome("timeout", None, seconds)
     if os.WIFSIGNALED(status):
@@ -142,7 +137,6 @@ def _outcome(status: int | None, seconds: float) -> ChildOutcome:
 
 
 def _run_child(enter: Callable[[], None], job: Callable[[], None]) -> NoReturn:
-    """Runs a job in the forked child, and ends the child."""
     status = 1
     try:
         enter()
@@ -203,7 +197,6 @@ def _become_job(channel: Channel, parent: int, stdout: str, stderr: str) -> None
 
 
 def _redirect(fd: int, target: int) -> None:
-    """Makes descriptor `target` refer to the file that is open as `fd`."""
     if fd != target:
         os.dup2(fd, target)
         os.close(fd)
@@ -216,11 +209,8 @@ def wait(
 ) -> bool:
     """Waits for the end of a child, without reaping it.
 
-    Args:
-        pid: the child.
-        deadline: when to stop waiting, by `time.monotonic`.
-        hangup_fd: descriptor whose other end the host closes when it ends.
-        watch: called every `WATCH_SECONDS`.
+    `deadline`: when to stop waiting, by `time.monotonic`.
+    `hangup_fd`: descriptor whose other end the host closes when it ends.
 
     Returns:
         Whether it ended before the deadline.

@@ -65,13 +65,8 @@ def front_end_error(
 
     It names the innermost cause, at the line that Triton's innermost CompilationError points to.
 
-    Args:
-        failure: the front end's exception.
-        kernel: name of the kernel.
-        case: name of the case, or the configuration in words.
-        arch: gfx name of the target.
-        functions: JITFunctions whose source may have the line, beside those that Triton registers.
-        fallback: `file:line` to report where the line is unknown.
+    `functions`: JITFunctions whose source may have the line, beside those that Triton registers.
+    `fallback`: `file:line` to report where the line is unknown.
     """
     candidates = [*functions, *_registry()]
     cause: BaseException = failure
@@ -122,10 +117,8 @@ def location_of(
 ) -> str | None:
     """`file:line` of a line of a function's source, as Triton's errors count it.
 
-    Args:
-        source: text of a jitted function, from its `def` on.
-        line: line in `source`, from 1.
-        functions: JITFunctions, one of which has this source.
+    `source`: text of a jitted function, from its `def` on.
+    `line`: line in `source`, from 1.
     """
     if source is None or line is None:
         return None
@@ -137,6 +130,5 @@ def location_of(
 
 
 def _registry() -> list[Any]:
-    """The JITFunctions that Triton registers (3.7 and newer)."""
     jit = importlib.import_module("triton.runtime.jit")
     return list(getattr(jit, "_triton_jit_function_registry", {}).values())

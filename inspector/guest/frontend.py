@@ -139,15 +139,6 @@ def definition(kernel: Any) -> tuple[str, int]:
 def make_ttir(kernel: Any, case: Case, bound: BoundCase, arch: str) -> dict[str, Any]:
     """Runs the front end over a stated case.
 
-    Args:
-        kernel: the JITFunction.
-        case: the case.
-        bound: the case, bound to the kernel's parameters.
-        arch: gfx name of the target.
-
-    Returns:
-        See `lower`.
-
     Raises:
         CaseError: see `options.check_options`.
         UnknownOptionError: see `lowering.parse_options`.
@@ -172,10 +163,8 @@ def make_ttir(kernel: Any, case: Case, bound: BoundCase, arch: str) -> dict[str,
 def lower(source: Any, arch: str, options_stated: Mapping[str, Any]) -> dict[str, Any]:
     """Takes one specialisation to optimised TTIR.
 
-    Args:
-        source: a `triton.compiler.ASTSource`.
-        arch: gfx name of the target.
-        options_stated: options that the launch or case states; the backend fills in the others.
+    `source`: a `triton.compiler.ASTSource`.
+    `options_stated`: options that the launch or case states; the backend fills in the others.
 
     Returns:
         The fields of a variant: `ttir`, `stage` (its kind: `ttir`, or `ttgir` of Gluon kernels),

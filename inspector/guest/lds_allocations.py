@@ -31,11 +31,7 @@ def lds_allocations(
     Bytes are None where Triton leaves them to the buffer's type. None where the pass is missing,
     refuses or crashes, or where its LDS is not the compile's.
 
-    Args:
-        path: file with the TTGIR, relative or not.
-        arch: gfx name.
-        backend: Triton's backend for it.
-        shared: bytes of LDS by the compile's metadata.
+    `shared`: bytes of LDS by the compile's metadata.
     """
     if not shared:
         return None

@@ -97,7 +97,6 @@ class LlvmInputs:
         return self.features, self.flags
 
     def _observe_attributes(self, function_class: Any) -> None:
-        """Records the attributes that the backend sets on functions and does not remove."""
         add, remove = function_class.add_fn_attr, getattr(function_class, "remove_fn_attr", None)
 
         def add_fn_attr(function: Any, name: str, value: str) -> Any:

@@ -138,7 +138,6 @@ def parse_options(backend: Any, options: dict[str, Any]) -> Any:
 
 
 def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
-    """Compiles in the current folder."""
     triton = importlib.import_module("triton")
     compiler = importlib.import_module("triton.compiler.compiler")
     gpu = target(request["arch"], request["wave_size"])

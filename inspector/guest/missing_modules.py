@@ -105,9 +105,7 @@ def missing_module(failure: BaseException) -> str | None:
 def install_hint(failure: BaseException, module: str) -> str:
     """The hint for an import that failed in this interpreter.
 
-    Args:
-        failure: the exception.
-        module: the module that was imported, for a failure that names none.
+    `module`: the module that was imported, for a failure that names none.
     """
     name = missing_module(failure)
     alternative = "or name another interpreter with --python"

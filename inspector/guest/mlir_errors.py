@@ -26,7 +26,6 @@ class MLIRError(Exception):
     """An operation that MLIR refuses.
 
     Args:
-        reason: MLIR's message.
         location: `file:line` of the operation.
     """
 
@@ -90,7 +89,6 @@ def _states_its_cause(failure: Exception) -> bool:
 
 
 def _captured_text(descriptor: int) -> str:
-    """The contents of an open file."""
     size = os.fstat(descriptor).st_size
     return os.pread(descriptor, size, 0).decode(errors="replace")
 

@@ -32,16 +32,12 @@ def error(
 ) -> dict[str, Any]:
     """The record of an error.
 
-    Args:
-        stage: "capture" or "frontend".
-        message: the error, in one line.
-        hint: what to do about it.
-        kernel: name of the kernel.
-        case: name of the case, or the configuration in words.
-        place: `file:line`, unless the message names it.
-        arch: gfx name, if the error may differ by target; the host joins those with equal messages.
-        ran_well: whether the user's code came to its end: little of what it printed explains it.
-        launchers: files that launch the kernels of one that launched nothing, the likeliest first.
+    `stage`: "capture" or "frontend".
+    `case`: name of the case, or the configuration in words.
+    `place`: `file:line`, unless the message names it.
+    `arch`: gfx name, if the error may differ by target; the host joins those with equal messages.
+    `ran_well`: whether the user's code came to its end: little of what it printed explains it.
+    `launchers`: files that launch the kernels of one that launched nothing, the likeliest first.
     """
     return {
         "error": {

@@ -57,10 +57,7 @@ def _shows(folder: str, place: str) -> bool:
 def read(path: str, most: int = MOST_BYTES, *, follow: bool = True) -> bytes:
     """The contents of a regular file; never waits.
 
-    Args:
-        path: the file.
-        most: bytes that it may have.
-        follow: whether it may be a link.
+    `most`: bytes that it may have.
 
     Raises:
         OSError: it cannot be read, is none, or is larger.

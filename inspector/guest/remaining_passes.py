@@ -15,7 +15,6 @@ class RemainingPasses:
     """Leaves out the first passes of the stage that makes TTGIR.
 
     Args:
-        skipped: how many.
         passes: how many the stage has, by the dump of a whole compile. Another number means that
             some function adds several.
     """
@@ -28,9 +27,7 @@ class RemainingPasses:
     def install(self, backend_class: Any, path: str) -> None:
         """Makes the stage behind TTGIR run the rest of the passes first.
 
-        Args:
-            backend_class: the AMD backend.
-            path: the file that gets the TTGIR as it is after them.
+        `path`: the file that gets the TTGIR as it is after them.
         """
         libtriton: Any = importlib.import_module("triton._C.libtriton")
         for module in (libtriton.passes, libtriton.amd.passes):

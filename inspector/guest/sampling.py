@@ -32,9 +32,7 @@ def spread(points: Sequence[Point], max_count: int | None) -> list[int]:
     middle and largest value, every number of waves, every non-numeric value. Then the point that
     differs most from all points selected so far.
 
-    Args:
-        points: name -> value; the names may differ from point to point.
-        max_count: at least 1; None for all.
+    `points`: name -> value; the names may differ from point to point.
 
     Returns:
         Indices in ascending order, always including the first point's.

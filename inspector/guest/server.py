@@ -31,10 +31,7 @@ from .suite.running import SuiteRun
 def serve(requests_fd: int, replies_fd: int, warm: bool = False) -> int:
     """Answers requests until the host closes its end; returns the exit status.
 
-    Args:
-        requests_fd: descriptor to read requests from.
-        replies_fd: descriptor to write replies to.
-        warm: whether to import Triton before the first request.
+    `warm`: whether to import Triton before the first request.
     """
     channel = Channel(requests_fd, replies_fd)
     server = Server(channel)

@@ -29,7 +29,6 @@ class HipCompiler(Struct, frozen=True):
     """A compiler of HIP sources.
 
     Args:
-        path: of the program.
         rocm: the folder whose headers and device libraries it uses; None where not both are there,
             and kinspect's own headers serve.
     """

@@ -65,12 +65,8 @@ def included(stderr: str) -> list[Path]:
 def failure(source: Path, stderr: str, command: str, *, all_known: bool = True) -> KinspectError:
     """The error of a source that did not compile.
 
-    Args:
-        source: as the user named it.
-        stderr: what the compiler said.
-        command: that does the same by hand.
-        all_known: whether all files are known that it read. Else errors may tell what is in one
-            that it may not read: only that which ended the compile is told.
+    `all_known`: whether all files are known that it read. Else errors may tell what is in one that
+    it may not read: only that which ended the compile is told.
     """
     found = [*_ERROR.finditer(stderr)]
     if not all_known:

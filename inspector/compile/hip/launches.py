@@ -67,10 +67,7 @@ class StatedLaunch(Struct, frozen=True):
 def stated_launches(source: str, flags: Sequence[str], name: str) -> tuple[StatedLaunch, ...]:
     """The launches that a source states.
 
-    Args:
-        source: its text.
-        flags: of the compile: their macros are known before those of the file.
-        name: of the file, for errors.
+    `flags`: of the compile: their macros are known before those of the file.
 
     Raises:
         KinspectError: one of them cannot be read.

@@ -14,11 +14,9 @@ class HipOptions(Struct, frozen=True):
     """How HIP sources are compiled.
 
     Args:
-        flags: the compiler's, as typed after `--`.
         compiler: name or path of the compiler; None for `VARIABLE`, or what is installed.
         instances: template kernels to compile besides those that the file launches:
             `gemm<128, 64>`.
-        seconds: that one compile may take.
         root: the only folder that the source may include from, besides the system's; None for
             where files may name others, and for folders of `flags`.
         waves_per_eu: waves on a SIMD that the registers of all kernels are held down for; None

@@ -47,15 +47,8 @@ def run_compiler(
 ) -> Ran:
     """Runs the compiler to its end.
 
-    Args:
-        words: its command line.
-        program: the compiler.
-        folder: where it works, and all that it writes goes.
-        seconds: limit on its time.
-        environment: its variables.
-        readable: folders of the source's, of which what is hidden is not read.
-        included: other folders, read as a whole.
-        meanwhile: called while the compiler runs.
+    `readable`: folders of the source's, of which what is hidden is not read.
+    `included`: other folders, read as a whole.
 
     Raises:
         OSError: it cannot be started.

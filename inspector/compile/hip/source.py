@@ -66,9 +66,7 @@ class HipCode(Struct, frozen=True):
     """The assembly of a HIP source.
 
     Args:
-        artifact: the assembly's file.
         names: symbol -> name of each kernel, as its author writes it.
-        from_store: whether it was compiled before.
         notes: what it lacks.
     """
 
@@ -92,12 +90,6 @@ def compiled(
     Nothing of the source runs. The compiler is the one that the user named or that is installed;
     what the source includes must lie where files may name others, or in folders of the user's own
     flags.
-
-    Args:
-        source: the file, as the user named it.
-        arch: gfx name.
-        options: how.
-        meanwhile: called while the compiler runs.
 
     Raises:
         KinspectError: there is no compiler, a flag is refused, or the source does not compile.
@@ -129,16 +121,9 @@ class _Compile(Struct, frozen=True):
     """One compile.
 
     Args:
-        source: the file.
-        data: what it holds.
-        arch: gfx name.
-        compiler: that makes it.
         words: of its command but for input and outputs.
         flags: of the user's and of the build, which are among the words.
         own: folders and files that the user's own flags name to include from.
-        options: as asked for.
-        environment: variables of the compiler.
-        meanwhile: called while the compiler runs.
     """
 
     source: Path
@@ -173,7 +158,6 @@ class _Compile(Struct, frozen=True):
 
     @property
     def rocm(self) -> list[Path]:
-        """ROCm's folder, if it has one of its own."""
         rocm = self.compiler.rocm
         return [] if rocm is None or rocm == Path("/usr") else [rocm]
 
@@ -344,11 +328,7 @@ def _compile(store: Store, index: str, job: _Compile) -> HipCode:
 
 
 def _ran(job: _Compile, folder: Path, words: Sequence[str]) -> Ran:
-    """Runs the compiler.
-
-    Raises:
-        KinspectError: it cannot be started, or took too long.
-    """
+    """Runs the compiler."""
     included_from = map(str, (job.source.absolute(), HEADERS, *job.own, *job.rocm))
     try:
         return run_compiler(
@@ -431,7 +411,6 @@ def _check_included(job: _Compile, read: Iterable[Path]) -> None:
 
 
 def _kernels(text: str) -> list[str]:
-    """The symbols of the kernels of an assembly."""
     lines = (line.strip() for line in text.splitlines() if _KERNEL in line)
     return [line.split()[1] for line in lines if line.startswith(_KERNEL) and " " in line]
 

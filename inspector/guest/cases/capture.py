@@ -105,7 +105,6 @@ def _raw_cases(module: Any, kernels: TritonKernels, request: Mapping[str, Any]) 
 def _selected(
     raw_cases: Sequence[Any], kernels: TritonKernels, request: Mapping[str, Any]
 ) -> list[tuple[int, Any]]:
-    """Index and value of the entries of `KINSPECT_CASES` that the request's patterns select."""
     selection = Selection(request.get("patterns", ()), kernels.qualnames)
     selected = selection.selected(raw_cases)
     if not selected:
@@ -116,10 +115,7 @@ def _selected(
 def _items(
     path: str, selected: Sequence[tuple[int, Any]], archs: Sequence[str]
 ) -> tuple[list[_Pair | dict[str, Any]], list[Case]]:
-    """The pairs of cases and targets in the file's order, and cases that are for other targets.
-
-    An entry that is not a valid case becomes its error record.
-    """
+    """The pairs of cases and targets in the file's order, and cases that are for other targets."""
     first_index: dict[tuple[str, str], int] = {}
     other_cases: list[Case] = []
     items: list[_Pair | dict[str, Any]] = []
@@ -178,16 +174,7 @@ def _compile_items(
 
 @dataclass
 class _Pair:
-    """A case and a target.
-
-    Args:
-        case: the case.
-        raw: the case as the file states it.
-        arch: gfx name of the target.
-        points: the points to compile.
-        tuned: whether they come from the file's TUNING.
-        refused: points that the front end refused, with the error records.
-    """
+    """A case and a target."""
 
     case: Case
     raw: Mapping[str, Any]
@@ -266,7 +253,6 @@ def _remarks(pairs: Sequence[_Pair]) -> list[str]:
 
 
 def _report_refused(pair: _Pair, emit: Emit) -> None:
-    """Reports the points that the front end refused: a note for some, an error for all of them."""
     if pair.tuned and not pair.points.runs:
         case = pair.case
         message = f"{DERIVE} refuses every point of {TUNING}"
@@ -352,7 +338,6 @@ def _record_of_point(
 
 
 def _kernel_of(kernels: TritonKernels, case: Case) -> Any:
-    """The kernel of a case."""
     kernel = kernels.by_name.get(case.kernel)
     if kernel is None:
         names = sorted(kernels.by_name)
@@ -365,7 +350,6 @@ def _kernel_of(kernels: TritonKernels, case: Case) -> Any:
 
 
 def _no_cases(path: str, kernels: TritonKernels, raw: Any) -> dict[str, Any]:
-    """The error of a file without cases."""
     if raw is not None and not isinstance(raw, (list, tuple)):
         message = f"{path}: {CASES} is a {type(raw).__name__}, not a list of cases"
         return error("capture", message, "write it as a list of dicts")

@@ -60,8 +60,6 @@ class KernelParameter:
     """One parameter of a kernel.
 
     Args:
-        name: its name.
-        constexpr: whether it is annotated `tl.constexpr`.
         default: its default value, in a tuple; None without one.
         specialize: False if `do_not_specialize` names it.
         align: False if `do_not_specialize` or `do_not_specialize_on_alignment` names it.
@@ -124,10 +122,6 @@ class BoundCase:
 def read_case(index: int, raw: Any) -> Case:
     """Checks the types of one entry of `KINSPECT_CASES`.
 
-    Args:
-        index: its index, for messages.
-        raw: the entry.
-
     Raises:
         CaseError: a key is missing, unknown or of another type.
     """
@@ -160,10 +154,7 @@ def specialize(
 ) -> BoundCase:
     """Binds a case to its kernel's parameters, defaults included.
 
-    Args:
-        case: the case.
-        parameters: the kernel's parameters, in order.
-        config: a configuration of an autotuned kernel, as an example for the message.
+    `config`: a configuration of an autotuned kernel, as an example for the message.
 
     Raises:
         CaseError: an argument is missing or unknown, or no launch makes such a specialisation.
@@ -204,7 +195,6 @@ def did_you_mean(wrong: Iterable[str], names: Iterable[str]) -> str:
 def _check_names(
     subject: str, case: Case, parameters: list[KernelParameter], config: TuningConfig | None
 ) -> None:
-    """Checks that a case states each of the kernel's arguments once, and no others."""
     names = [p.name for p in parameters]
     stated_names = [*case.signature, *case.constexprs]
     extra = [n for n in dict.fromkeys(stated_names) if n not in names]
@@ -319,7 +309,6 @@ def _signature(subject: str, raw: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _table(subject: str, key: str, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The dict under a key of an entry; empty without one."""
     table = raw.get(key, {})
     if not isinstance(table, dict) or not all(isinstance(k, str) for k in table):
         raise CaseError(f"{subject}: {key!r} must be a dict with string keys", f"mend {key!r}")

@@ -14,9 +14,7 @@ MAX_WAVES_PER_EU = 16
 def check_options(case: Case, defaults: Mapping[str, Any]) -> None:
     """Checks the values of a case's options; unknown options are left to the backend's parser.
 
-    Args:
-        case: the case; an option of None means Triton's default.
-        defaults: the backend's default options, whose types the values must have.
+    `case`: the case; an option of None means Triton's default.
 
     Raises:
         CaseError: the value of an option is invalid.

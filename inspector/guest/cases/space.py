@@ -36,7 +36,6 @@ class FrontEndRun(NamedTuple):
     """Points that differ only in backend options, so that one run of the front end serves them.
 
     Attributes:
-        constexprs: name -> value.
         option_sets: the options of each point, name -> value.
     """
 
@@ -79,14 +78,9 @@ def select_points(
 ) -> PointSelection:
     """The points of a case to compile, sampled evenly where there are more than `max_points`.
 
-    Args:
-        tuning: the file's space: name -> values.
-        user_axes: the axes of the command line (`-D`); they replace the file's of the same name.
-        constexprs: names of the kernel's constexprs.
-        options: names of options that only the backend reads.
-        max_points: limit of the points multiplied by `host_factor`; None for all.
-        case: the case as the file states it, for `derive`.
-        derive: the file's `tuned_constexprs`.
+    `user_axes`: the axes of the command line (`-D`); they replace the file's of the same name.
+    `options`: names of options that only the backend reads.
+    `max_points`: limit of the points multiplied by `host_factor`; None for all.
 
     Raises:
         CaseError: `derive` fails.
@@ -117,12 +111,7 @@ def stated_points(
 ) -> PointSelection:
     """Points that the user states, without those that the kernel or the file does not have.
 
-    Args:
-        points: constexprs of each point.
-        constexprs: names of the kernel's constexprs.
-        tuning: the file's space; `derive` is called with all of its names that the case states.
-        case: the case as the file states it.
-        derive: the file's `tuned_constexprs`.
+    `tuning`: the file's space; `derive` is called with all of its names that the case states.
 
     Raises:
         CaseError: `derive` fails.
@@ -162,16 +151,13 @@ def evenly_spread(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
     Args:
         sizes: the number of values of each axis, the slowest first.
-
-    Returns:
-        The index on each axis, counted from 0.
     """
     total = math.prod(sizes)
     step = max(1, round(total * GOLDEN_SECTION))
     while math.gcd(step, total) > 1:
         step += 1
     for number in range(total):
-        yield _indices(number * step % total, sizes)
+        yield indices_of(number * step % total, sizes)
 
 
 def read_tuning(raw: Any) -> Mapping[str, Sequence[Any]]:
@@ -229,7 +215,7 @@ def _derived(
     return derived
 
 
-def _indices(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
+def indices_of(number: int, sizes: Sequence[int]) -> tuple[int, ...]:
     """The index on each axis of the point with this number, the last axis varying fastest."""
     indices: list[int] = []
     for size in reversed(sizes):

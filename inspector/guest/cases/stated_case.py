@@ -15,11 +15,8 @@ def typed_case(
 ) -> dict[str, Any]:
     """The case that the options state, as an entry of `KINSPECT_CASES`.
 
-    Args:
-        stated: `positional` and `named` arguments, each `{"type": text}` or `{"value": constant}`,
-            and `defines`, name -> value: constexprs, or options where no parameter has that name.
-        kernels: the file's kernels.
-        patterns: patterns that select one kernel.
+    `stated`: `positional` and `named` arguments, each `{"type": text}` or `{"value": constant}`,
+    and `defines`, name -> value: constexprs, or options where no parameter has that name.
 
     Raises:
         CaseError: no kernel or several are selected, or the kernel lacks an argument.
@@ -53,7 +50,6 @@ def typed_case(
 
 
 def _selected_kernel(kernels: TritonKernels, patterns: Sequence[str]) -> str:
-    """The name of the only kernel that matches all patterns."""
     names = kernels.defined_here or list(kernels.by_name)
     selected = [name for name in names if matches(names_only(patterns), [name])]
     if len(selected) == 1:

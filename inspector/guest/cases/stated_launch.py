@@ -20,11 +20,8 @@ _ALIGNMENT = 1 << 20
 def stated_launch(case: Case, bound: BoundCase, *, moved: bool) -> dict[str, Any]:
     """The fields that a launch adds to a variant's record: `grid`, `passed` and `values`.
 
-    Args:
-        case: the case, with the constexprs of the point that is compiled.
-        bound: its arguments.
-        moved: whether the point has other constexprs than the case, for which a grid of plain
-            numbers does not hold.
+    `moved`: whether the point has other constexprs than the case, for which a grid of plain numbers
+    does not hold.
 
     Raises:
         CaseError: an argument is missing or unknown, or is not what the signature says.
@@ -62,7 +59,6 @@ def stated_launch(case: Case, bound: BoundCase, *, moved: bool) -> dict[str, Any
 
 
 def _check_names(subject: str, case: Case, bound: BoundCase) -> None:
-    """Checks that the arguments of a launch are stated, each of them and no others."""
     assert case.args is not None
     taken = [name for name, kind in bound.signature.items() if kind != "constexpr"]
     known = {*taken, *case.signature}

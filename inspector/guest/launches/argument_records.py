@@ -24,9 +24,7 @@ _COMPRESSION_LEVEL = 1
 def recorded_arguments(types: Sequence[Any], values: Sequence[Any]) -> dict[str, Any] | None:
     """A launch's arguments as plain values.
 
-    Args:
-        types: of the kernel's signature; `constexpr` for arguments that are no parameters.
-        values: the arguments, one for each type.
+    `types`: of the kernel's signature; `constexpr` for arguments that are no parameters.
 
     Returns:
         `{"parameters": [[type, value]], "memories": [{"address", "size", "dtype", "contents"}]}`;

@@ -35,9 +35,7 @@ _OTHER_DTYPE_NOTE = (
 def capture(request: dict[str, Any], write: Emit) -> None:
     """Runs the script and records its specialisations.
 
-    Args:
-        request: as `ScriptRequest.of` takes it.
-        write: takes the records; a `{"retry": ...}` as the last one asks for another run.
+    `write`: takes the records; a `{"retry": ...}` as the last one asks for another run.
     """
     run = _ScriptRun(ScriptRequest.of(request), write)
     failure = run.run_script()
@@ -46,12 +44,7 @@ def capture(request: dict[str, Any], write: Emit) -> None:
 
 
 class _ScriptRun:
-    """One run of a script in the stand-in world, which this installs in the whole process.
-
-    Args:
-        request: what to run.
-        write: takes the records.
-    """
+    """One run of a script in the stand-in world, which this installs in the whole process."""
 
     def __init__(self, request: ScriptRequest, write: Emit) -> None:
         self._request = request
@@ -85,7 +78,6 @@ class _ScriptRun:
         )
 
     def _make_readback(self) -> Readback:
-        """Prepares the execution of launches whose results the script reads."""
         request, emulation = self._request, self._request.emulation
         return Readback(
             self._world,
@@ -172,7 +164,6 @@ class _ScriptRun:
             self._emit(note(text))
 
     def _finish(self, is_failure: bool) -> None:
-        """Emits what is pending where the script ends the process itself."""
         self.write_pending()
         if not is_failure:
             self.explain_ending(None)

@@ -69,6 +69,5 @@ class ScriptClock:
             raise IdleError(f"nothing new was launched for {limit:.0f} s")
 
     def _restart(self, cpu_seconds: float) -> None:
-        """Begins a new period without a new specialisation."""
         self._cpu_seconds = cpu_seconds
         self._launches = self._recorder.launched

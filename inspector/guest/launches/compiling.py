@@ -22,12 +22,7 @@ from ..lowering import target
 
 
 class CompileError(Exception):
-    """A kernel that was not compiled.
-
-    Args:
-        text: the reason.
-        is_late: whether there was not enough time.
-    """
+    """A kernel that was not compiled."""
 
     def __init__(self, text: str, is_late: bool = False) -> None:
         super().__init__(text)
@@ -39,9 +34,7 @@ class CompiledCode:
     """A kernel's code.
 
     Args:
-        text: its assembly.
         threads: threads of a workgroup.
-        wave_size: lanes of a wave.
         lds_bytes: LDS of a workgroup.
         scratch_bytes: Triton's global scratch memory for each workgroup.
     """
@@ -57,9 +50,7 @@ class ChildCompiler:
     """Compiles kernels, each in a child process.
 
     Args:
-        arch: gfx name of the target.
         suspended: returns a context with the unpatched torch, for Triton's front end.
-        folder: takes a file with each child's result.
     """
 
     def __init__(
@@ -73,10 +64,7 @@ class ChildCompiler:
     def compile(self, src: Any, options: Mapping[str, Any], deadline: float) -> CompiledCode:
         """Compiles a kernel.
 
-        Args:
-            src: the compiler's input.
-            options: the compile options that differ from the defaults.
-            deadline: when to give up, by `time.monotonic`.
+        `deadline`: when to give up, by `time.monotonic`.
 
         Raises:
             CompileError: the compiler refuses it, or it takes too long.
@@ -97,7 +85,6 @@ class ChildCompiler:
         return CompiledCode(**result)
 
     def _fork(self, src: Any, options: Mapping[str, Any], path: str) -> tuple[int, int]:
-        """Starts the child, which writes its result to `path`."""
         read_end, write_end = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -129,7 +116,6 @@ class ChildCompiler:
             os._exit(status)
 
     def _result(self, src: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of a `CompiledCode`."""
         gpu = target(self._arch)
         compiled = self._compile(src, target=gpu, options=dict(options))
         metadata = compiled.metadata
@@ -143,7 +129,6 @@ class ChildCompiler:
 
 
 def _wait_for(child: int, read_end: int, deadline: float) -> None:
-    """Waits for the end of a child; closes `read_end`."""
     try:
         readable, _, _ = select.select([read_end], [], [], max(deadline - time.monotonic(), 0.0))
         if not readable:

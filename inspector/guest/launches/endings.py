@@ -30,16 +30,7 @@ def ending(
     stubs: list[str],
     captured: int,
 ) -> dict[str, Any] | None:
-    """The error record of a script's end; None for an end that is no failure.
-
-    Args:
-        failure: the exception that ended it.
-        path: the script.
-        home: the folder that the user called kinspect in.
-        project: the user's files.
-        stubs: modules that were replaced by stubs.
-        captured: specialisations recorded until then.
-    """
+    """The error record of a script's end; None for an end that is no failure."""
     if isinstance(failure, SystemExit) and failure.code in (None, 0):
         return None
     site = user_line(failure, project) or path

@@ -25,7 +25,6 @@ class GeneratedCode:
     """Stores the code of compiled graphs and announces its kernels to the host.
 
     Args:
-        folder: where the texts are stored.
         emit: takes `{"generated": ...}` records; the host passes them to `inductor.capture`.
         is_selected: whether a kernel of this name and function name was asked for.
         expect: called with how many kernels of a graph will be captured.

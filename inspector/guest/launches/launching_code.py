@@ -24,10 +24,6 @@ _AROUND = re.compile(r"^(?:test|bench|benchmark|example)_|_(?:test|tests|bench|b
 def calls_that_launch(tree: ast.Module, kernels: Collection[str]) -> dict[str, str]:
     """The names at the top of a file that lead to a launch and that no other such name uses.
 
-    Args:
-        tree: the file.
-        kernels: names of its `@triton.jit` functions.
-
     Returns:
         Name -> its call with the names of its parameters, as `norm(x, weight, eps)`.
     """
@@ -136,7 +132,6 @@ class Runner(NamedTuple):
     """A file that runs by itself and leads to a launch.
 
     Args:
-        file: its path.
         by: `file:line` of the code between that uses the file with the kernels; None without any.
     """
 
@@ -240,7 +235,6 @@ def _text(path: str) -> str:
 
 
 def _names(node: ast.AST) -> set[str]:
-    """All names and attributes in a node."""
     found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
     return found | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
 

@@ -41,14 +41,8 @@ class Layers:
     """Patches `run` of JITFunction, Autotuner and Heuristics.
 
     Args:
-        tuning: knows the configuration of an autotuner that is being launched.
-        emit: takes the errors of single points of a sweep.
-        max_launches: launches after which the script is ended; None for no limit.
         axes: the sweep: name of a kernel's argument -> values to launch with.
         points: arguments to launch with, in place of the product of `axes`.
-        all_configs: whether a sweep covers every configuration of an autotuned kernel, not only
-            the first.
-        is_selected: whether a kernel of this name and qualified name was asked for.
     """
 
     def __init__(
@@ -179,7 +173,6 @@ class Layers:
     def _run_heuristics(
         self, run: Run, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Runs a heuristics layer with the point's values."""
         args, kwargs = self._with_point(layer, args, kwargs)
         return run(layer, *args, **kwargs)
 
@@ -259,7 +252,6 @@ class Layers:
 
 
 def _jit_function(layer: Any) -> Any:
-    """The JITFunction under the decorators."""
     while not hasattr(layer, "params") and hasattr(layer, "fn"):
         layer = layer.fn
     return layer

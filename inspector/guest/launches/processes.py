@@ -47,13 +47,7 @@ def ours() -> Iterator[None]:
 
 
 def watch(project: Project, note: Callable[[str], None], outcome: str = NOT_FOLLOWED) -> None:
-    """Notes each Python process that the script starts from now on, up to `MAX_NOTES`.
-
-    Args:
-        project: knows the user's code, whose line starts a process.
-        note: takes the remarks.
-        outcome: ends each remark.
-    """
+    """Notes each Python process that the script starts from now on, up to `MAX_NOTES`."""
     sites: set[str] = set()
 
     def note_process(process_text: str) -> None:

@@ -21,11 +21,7 @@ def is_own(path: str) -> bool:
 
 
 class Project:
-    """The code that belongs to the script, as opposed to the libraries it uses.
-
-    Args:
-        path: the script.
-    """
+    """The code that belongs to the script, as opposed to the libraries it uses."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
@@ -65,10 +61,6 @@ class Project:
 
     def compile_file(self, path: str, source: bytes | None = None) -> CodeType:
         """The byte code of a file, without its asserts and `raise AssertionError`.
-
-        Args:
-            path: the file.
-            source: its contents; None to read them.
 
         Raises:
             SyntaxError: the file is not Python, or of a newer version.

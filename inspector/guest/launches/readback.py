@@ -41,9 +41,6 @@ class ScriptLaunch:
     """One launch, as the recorder saw it.
 
     Args:
-        key: key of its specialisation.
-        src: the compiler's input.
-        options: the compile options that the launch stated.
         types: types of its arguments; `constexpr` for those that are not kernel parameters.
         written_indices: indices of the kernel parameters that it writes to; None for any.
         grid: workgroups in x, y and z.
@@ -63,17 +60,11 @@ class Readback:
     """Follows a script's launches.
 
     Args:
-        world: the world in which the script runs.
-        arch: gfx name of the target.
         command: starts the emulator's process; None if launches are not to be executed.
-        refusal: why launches are not executed.
         seconds: wall time for all launches that are executed in this run.
-        folder: folder for scratch files.
         deadline: time by which the run has to end, as of `time.monotonic`.
 
     Attributes:
-        executed: launches executed so far.
-        busy: whether a launch is being compiled or executed.
         is_trial: returns whether the present launch is one that the script did not ask for.
     """
 
@@ -177,7 +168,6 @@ class Readback:
         buffers: Sequence[LaunchBuffer],
         until: float,
     ) -> dict[str, Any]:
-        """Lets the emulator execute a launch; returns its reply."""
         request: dict[str, Any] = {"kernel": key, "grid": list(grid), "arguments": arguments}
         request.update(threads=compiled.threads, lds=compiled.lds_bytes, sample=None)
         request["scratch"] = compiled.scratch_bytes
@@ -226,7 +216,6 @@ class Readback:
             raise LaunchRefusedError("budget")
 
     def _kernel(self, key: str, src: Any, options: Mapping[str, Any], until: float) -> CompiledCode:
-        """A kernel's code, compiled on first use."""
         result = self._compiled.get(key)
         if result is None:
             self._emulator().start()  # its imports run while the kernel is compiled

@@ -55,17 +55,12 @@ class Specialisation:
     """One kernel for one set of types, constants and options.
 
     Args:
-        key: hash that identifies it.
-        src: the compiler's input, an `ASTSource`.
         options: the compile options that differ from the defaults.
-        selected: whether the user asked for this kernel.
         pending: its record until it is written out; then None.
-        launches: number of launches so far.
         types: types of its arguments; `constexpr` for those that are not parameters of its TTIR.
         written_indices: indices, among the TTIR's parameters, of the pointers that it writes to;
             None if it may write to any.
         grids: grid -> number of launches.
-        names: names of its arguments.
     """
 
     key: str
@@ -84,18 +79,13 @@ class SpecialisationRecorder:
     """Takes the place of Triton's compiler in a script.
 
     Args:
-        request: the run of the script.
-        emit: takes the records.
         suspended: returns a context with the unpatched torch, for Triton's front end.
         origin: returns the origin of the specialisation that is about to be compiled.
         is_selected: (name, qualified name) -> whether the user asked for that kernel.
-        launched: called with each launch.
 
     Attributes:
-        captured: specialisations recorded so far.
         failed: specialisations that the front end refused.
         refused: configurations that the kernel's own static_assert refused.
-        launched: launches so far.
         busy: whether a kernel is at the front end or the compiler.
     """
 
@@ -296,7 +286,6 @@ class SpecialisationRecorder:
             self._emit({"variant": variant})
 
     def _key(self, src: Any, options: Mapping[str, Any]) -> str:
-        """The key of a specialisation: a hash over the kernel's source and the options."""
         sorted_options = sorted((name, repr(value)) for name, value in options.items())
         try:
             source = src.hash()

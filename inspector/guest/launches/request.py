@@ -17,7 +17,6 @@ class Emulation:
     Args:
         command: starts the emulator; None if kernels are not executed.
         reason: why kernels are not executed, as `RefusedError` takes it.
-        detail: of the reason.
         seconds: time for all launches of the run together.
     """
 
@@ -34,31 +33,21 @@ class ScriptRequest:
     The object's keys are the fields' names, except for `emulate`, which becomes `emulation`.
 
     Args:
-        path: path of the script.
-        arch: gfx name of the target.
         device: properties of the GPU that the script sees; see `StandInDevice.of`.
-        folder: folder for the scratch files of this run.
         generated: folder for the code that torch.compile generates.
-        cwd: the folder that the script runs in.
         scratch: whether `cwd` is an empty folder made for this run.
         home: the folder that the user called kinspect in.
-        argv: arguments of the script.
-        calls: expressions to evaluate in the script's module, instead of running it.
-        patterns: patterns that select kernels; empty for all.
-        stubs: modules to replace by stubs.
         max_launches: launches after which the script is ended; None for no limit.
         max_configs: how many configurations of each autotuner to capture; None for all.
         max_sets: how many parameter sets of each test to run; None for all.
         all_configs: whether a sweep covers every configuration of autotuned kernels.
         axes: of a sweep: name of an argument -> values.
         points: of a sweep: arguments to launch with, in place of the product of axes.
-        arguments: whether the arguments of each launch are recorded.
         deadline: when the parent ends this process, by `time.monotonic`.
         time_limit: seconds from which the deadline was made, for messages.
         finished: keys of specialisations that earlier runs recorded or crashed at.
         reversed: questions without a known answer that are answered the other way in this run. If
             there are any, only specialisations that no earlier run had are recorded.
-        emulation: whether kernels are executed where the script reads their results.
     """
 
     path: str

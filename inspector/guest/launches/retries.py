@@ -39,13 +39,7 @@ class Retry:
 
 
 def retry_after(failure: BaseException, project: Project, stubs: list[str]) -> Retry | None:
-    """The changes with which another run would get further; None where there are none.
-
-    Args:
-        failure: the exception that ended the script.
-        project: the user's files.
-        stubs: modules that are replaced by stubs already.
-    """
+    """The changes with which another run would get further; None where there are none."""
     cause: BaseException | None = failure
     while cause is not None:
         if isinstance(cause, ImportError):
@@ -96,7 +90,6 @@ def _module_to_stub(failure: ImportError, project: Project) -> str | None:
 
 
 def _other_missing(failure: ImportError, project: Project) -> Iterator[str]:
-    """Other missing modules among the imports of the user's files in the traceback."""
     visited: set[str] = set()
     trace = failure.__traceback__
     while trace is not None:

@@ -48,10 +48,7 @@ class Script:
     """One file, and how to run it.
 
     Args:
-        project: the file and the user's other files.
         request: the run; the file's comments may state calls too.
-        world: makes the tensors for calls.
-        emit: takes errors of single calls and tests.
         kernel_filter: muted while the file is loaded only for its calls.
     """
 
@@ -200,7 +197,6 @@ class Script:
         return ways, [runner.file for runner in files]
 
     def _run(self) -> None:
-        """Runs the file as a script."""
         _ignore_breakpoints()
         path = self._project.path
         sys.argv = [path, *self._request.argv]
@@ -208,13 +204,11 @@ class Script:
         exec(self._project.compile_file(path), module.__dict__)
 
     def _test(self) -> None:
-        """Runs the file's tests."""
         sys.argv = [self._project.path]
         make_imports_work(self._project.path)
         run_tests(self._project.path, self._emit, self._request.max_sets)
 
     def _call(self, calls: Sequence[str]) -> None:
-        """Loads the file and makes calls in it."""
         self._filter.muted = True  # launches of the file itself are left out
         module = import_file(self._project.path)
         self._filter.muted = False
@@ -232,7 +226,6 @@ class Script:
             self._emit(error("capture", message, "call what works with --call", place=site))
 
     def _defined_kernels(self) -> list[str]:
-        """Names of the kernels that the file defines."""
         jit: Any = importlib.import_module("triton.runtime.jit")
         # Triton 3.7 and newer register all JITFunctions.
         functions = list(getattr(jit, "_triton_jit_function_registry", {}).values())
@@ -276,7 +269,6 @@ def _ignore_breakpoints() -> None:
 
 
 def _required_parameters(function: FunctionType) -> list[str]:
-    """Names of the parameters without a default."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.default is p.empty and p.kind in kinds]
@@ -299,15 +291,7 @@ def stated_calls(source: bytes) -> list[str]:
 def make_calls(
     calls: Sequence[str], module: ModuleType, tensor: Any, project: Project, emit: Emit
 ) -> None:
-    """Evaluates each call; one that fails does not prevent the others.
-
-    Args:
-        calls: expressions or statements.
-        module: the module whose names they use.
-        tensor: makes stand-in tensors.
-        project: knows the user's files.
-        emit: takes an error for each call that fails.
-    """
+    """Evaluates each call; one that fails does not prevent the others."""
     helpers: dict[str, Any] = {"T": tensor}
     for name in ("torch", "triton"):
         try:

@@ -45,5 +45,4 @@ class Sites:
         return None
 
     def _is_users(self, name: str) -> bool:
-        """Whether a file is the user's."""
         return not name.startswith("<") and not os.path.abspath(name).startswith(self._libraries)

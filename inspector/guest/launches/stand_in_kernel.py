@@ -29,9 +29,7 @@ class StandInKernel:
     the values of a real compile for the target, which is done at that moment.
 
     Args:
-        name: the kernel's name.
         launched: called with the grid and the arguments at each launch.
-        compile_now: returns Triton's own compiled kernel.
     """
 
     def __init__(
@@ -52,11 +50,7 @@ class StandInKernel:
     def run(self, grid_0: Any, grid_1: Any, grid_2: Any, *launch_args: Any) -> None:
         """Reports a launch, as Triton's launcher is called.
 
-        Args:
-            grid_0: workgroups in x.
-            grid_1: workgroups in y.
-            grid_2: workgroups in z.
-            launch_args: stream, function, hooks and the kernel's arguments.
+        `launch_args`: stream, function, hooks and the kernel's arguments.
         """
         self._launched(tuple(int(n) for n in (grid_0, grid_1, grid_2)), launch_args)
 

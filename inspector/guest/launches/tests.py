@@ -36,10 +36,7 @@ def is_test_file(path: str, source: bytes) -> bool:
 def run_tests(path: str, emit: Emit, max_sets: int | None) -> None:
     """Runs a file's tests.
 
-    Args:
-        path: the file.
-        emit: takes notes, and one error for all tests that ended with an exception.
-        max_sets: how many parameter sets of each test to run; None for all.
+    `max_sets`: how many parameter sets of each test to run; None for all.
 
     Raises:
         ModuleNotFoundError: a conftest.py imports a module that is not installed.
@@ -91,7 +88,6 @@ def _outcome(path: str, plugin: Plugin, status: int, stderr: str) -> dict[str, A
 
 
 def _run_pytest(pytest: Any, path: str, plugin: Plugin) -> tuple[int, str]:
-    """Pytest's exit status, and what it wrote to stderr."""
     options = ["-q", "-s", "-p", "no:cacheprovider", "--assert=plain", "-W", "ignore"]
     options += ["-p", "no:unraisableexception"]  # which collects garbage five times at the end
     stderr = io.StringIO()
@@ -108,9 +104,7 @@ class Plugin:
         max_sets: how many parameter sets of each test to run; None for all.
 
     Attributes:
-        collected_count: tests that pytest collected.
         selected_count: tests that are left after `max_sets` was applied.
-        started_count: tests that began.
         failures: "name: message" of tests that ended with an exception.
         skipped: "name: reason".
         not_tests: helpers that pytest took for tests because of their name, with the reason.

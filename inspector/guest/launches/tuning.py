@@ -23,7 +23,6 @@ class TunerFollower:
     """Follows Triton's autotuners.
 
     Args:
-        emit: takes notes.
         max_configs: how many configurations of one launch to run; None for all.
     """
 
@@ -89,7 +88,6 @@ class TunerFollower:
         return bool(self._active) and self._active[-1][1] is not None
 
     def _note_once(self, text: str) -> None:
-        """Emits a note, unless it was emitted before."""
         if text not in self._notes:
             self._notes.add(text)
             self._emit(note(text))
@@ -103,7 +101,6 @@ class TunerFollower:
         return [configs[index] for index in indices]
 
     def _is_left_out(self, tuner: Any, config: Any, tried_count: int) -> bool:
-        """Whether a configuration is not run."""
         if self._max_configs is None:
             return False
         sampled = self._sampled.get(id(tuner))

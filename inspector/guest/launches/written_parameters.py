@@ -100,12 +100,7 @@ def written_indices(ttir: str) -> frozenset[int] | None:
 
 
 class _TtirReader:
-    """Reads the statements of a function.
-
-    Attributes:
-        aliases: the values that may be the same pointer.
-        stored_pointers: the values that are written through.
-    """
+    """Reads the statements of a function."""
 
     def __init__(self) -> None:
         self.aliases = _Aliases()
@@ -114,7 +109,6 @@ class _TtirReader:
         self._open_regions: list[tuple[str, ...]] = [()]
 
     def read(self, line: str) -> None:
-        """Reads one statement, or the end of a region."""
         operands, results = self.aliases.read(line)
         if line.lstrip().startswith("}"):
             region_results = self._open_regions.pop() if self._open_regions else ()
@@ -136,7 +130,6 @@ class _TtirReader:
 
 
 def _pointer_operands(line: str, operands: list[str]) -> list[str]:
-    """The operands of a statement that its result may be the same pointer as."""
     operation = _operation(line)
     if operation == "arith.select":
         return operands[1:]
@@ -188,11 +181,9 @@ class _Aliases:
             self.join(result, carried)
 
     def current_name(self, name: str) -> str:
-        """The value that a name stands for at this point."""
         return self._current_names.get(name, name)
 
     def define(self, name: str) -> str:
-        """Starts a new value of this name, and returns it."""
         self._count += 1
         self._current_names[name] = f"{name}@{self._count}"
         return self._current_names[name]

@@ -41,7 +41,6 @@ class KernelBuilder:
     """Makes the kernels of one capture.
 
     Args:
-        guard: takes every kernel.
         decode: rebuilds a value in the format of `record/values.py`; its exceptions are passed on.
     """
 
@@ -142,7 +141,6 @@ class KernelBuilder:
         return Unavailable(f"a value of no known form: {kind}")
 
     def _module(self, name: str, members: Mapping[str, Value], kernels: Sequence[Any]) -> Any:
-        """A module with the described members."""
         module = types.ModuleType(name)
         for member, value in members.items():
             if member.startswith("__"):  # Python itself would call it

@@ -29,11 +29,7 @@ Block = (ast.If, ast.Try, ast.With)
 
 
 class Modules:
-    """Source files, parsed once each.
-
-    Args:
-        folders: where imported modules are looked for, in this order.
-    """
+    """Source files, parsed once each."""
 
     def __init__(self, folders: Sequence[str] = ()) -> None:
         self.folders = list(folders)
@@ -67,10 +63,7 @@ class Module:
     """One file.
 
     Args:
-        modules: finds the modules that it imports.
-        name: its dotted name.
         file: its path, as its functions report it.
-        text: its source.
         first_line: line of the file at which the text begins.
     """
 
@@ -124,10 +117,7 @@ class Module:
     ) -> dict[str, Any] | None:
         """The value of a global name; None where the module binds no such name.
 
-        Args:
-            name: the name.
-            builder: takes the jitted functions.
-            used: names that the function uses, which select a module's members.
+        `used`: names that the function uses, which select a module's members.
         """
         statements = self._statements_by_name.get(name)
         if not statements:
@@ -146,7 +136,6 @@ class Module:
     def _described_statement(
         self, statement: ast.stmt, name: str, builder: _SourceParser, used: frozenset[str]
     ) -> dict[str, Any]:
-        """The value that a statement binds to a name; see `describe`."""
         if isinstance(statement, ast.Import):
             return self._described_import(statement, name, builder, used)
         if isinstance(statement, ast.ImportFrom):
@@ -194,7 +183,6 @@ class Module:
     def _described_import(
         self, statement: ast.Import, name: str, builder: _SourceParser, used: frozenset[str]
     ) -> dict[str, Any]:
-        """The module that an import binds to a name; see `describe`."""
         for alias in statement.names:
             if alias.asname == name:
                 return self._module(alias.name, builder, used, statement)
@@ -205,7 +193,6 @@ class Module:
     def _described_import_from(
         self, statement: ast.ImportFrom, name: str, builder: _SourceParser, used: frozenset[str]
     ) -> dict[str, Any]:
-        """The value that a `from ... import` binds to a name; see `describe`."""
         alias = next(a for a in statement.names if (a.asname or a.name) == name)
         module = self._absolute(statement)
         if module == "torch._inductor" or module.startswith("torch._inductor."):
@@ -234,7 +221,6 @@ class Module:
     def _module(
         self, name: str, builder: _SourceParser, used: frozenset[str], statement: ast.stmt
     ) -> dict[str, Any]:
-        """A module with those of its members that are used."""
         if is_library(name):
             return {"module": name}
         module = self._modules.named(name)
@@ -276,7 +262,6 @@ class _SourceParser:
     """Collects the jitted functions of a source, numbered in the order of their first use.
 
     Attributes:
-        functions: their descriptions (`record/source_format.py`).
         open_modules: modules whose members are being described: imports may form circles.
     """
 
@@ -363,7 +348,6 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _bound_names(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement binds."""
     if isinstance(statement, (ast.Import, ast.ImportFrom)):
         for alias in statement.names:
             is_from = isinstance(statement, ast.ImportFrom)

@@ -32,12 +32,7 @@ def message_of(failure: RefusedError, name: str) -> str:
 
 
 class Unavailable:
-    """Takes the place of a value that is missing, or that only running code would give.
-
-    Args:
-        subject: see `RefusedError`.
-        missing: see `RefusedError`.
-    """
+    """Takes the place of a value that is missing, or that only running code would give."""
 
     def __init__(self, subject: str, missing: bool = False) -> None:
         self.subject = subject

@@ -30,13 +30,7 @@ class Caller:
 
 
 class CallerReader:
-    """Knows the frames of one Triton.
-
-    Args:
-        triton: the package.
-        jit: `triton.runtime.jit`.
-        autotuner: `triton.runtime.autotuner`.
-    """
+    """Knows the frames of one Triton."""
 
     def __init__(self, triton: Any, jit: Any, autotuner: Any) -> None:
         self._run_code: CodeType = jit.JITFunction.run.__code__

@@ -45,7 +45,6 @@ class ImportedKernels:
     Args:
         running: returns a context manager in which the user's code may run.
         folders: where to look for files that have moved since the recording.
-        scratch: an existing folder for files whose text the trace holds.
     """
 
     def __init__(
@@ -274,7 +273,6 @@ def _not_compiled() -> Any:
 
 
 def _modules() -> list[Any]:
-    """The imported modules that have a file."""
     return [m for m in list(sys.modules.values()) if getattr(m, "__file__", None)]
 
 

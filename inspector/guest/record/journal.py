@@ -21,7 +21,6 @@ class Journal:
     """Appends records to `FOLDER/<pid>-<n>.jsonl`.
 
     Args:
-        folder: the folder for journals, which the host has made.
         describe: returns the first line's record, about this process.
     """
 
@@ -70,9 +69,7 @@ class LaunchCounter:
     that much too low, and a week of launches makes some two hundred lines.
 
     Args:
-        name: the specialisation's id.
         pointers: returns the paths of a launch's pointer arguments with small storages.
-        write: takes the records.
     """
 
     def __init__(
@@ -100,10 +97,8 @@ class LaunchCounter:
     def note(self, grid: Any, args: tuple[Any, ...], tuning: bool) -> None:
         """Counts one launch; cheap, since every launch waits for it.
 
-        Args:
-            grid: one to three numbers of workgroups.
-            args: the kernel's arguments.
-            tuning: whether an autotuner times this launch.
+        `grid`: one to three numbers of workgroups.
+        `tuning`: whether an autotuner times this launch.
         """
         if type(grid) is not tuple:
             grid = tuple(grid)

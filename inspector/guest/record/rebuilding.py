@@ -34,7 +34,6 @@ class RebuiltKernels:
 
     Args:
         sources: id -> functions (`source_format.py`), from the trace.
-        processes: the trace's records of processes.
         folders: where to look for files that have moved since the recording.
     """
 
@@ -56,9 +55,6 @@ class RebuiltKernels:
     def of(self, kernel: Mapping[str, Any]) -> list[Any]:
         """The JITFunctions of a recorded kernel's source; the first is the kernel.
 
-        Args:
-            kernel: a trace's `kernel`.
-
         Raises:
             MissingKernelError: its source is missing or does not have the recorded hash.
             RefusedError: a value that it uses is known only by running code; Triton was changed.
@@ -79,9 +75,6 @@ class RebuiltKernels:
         """A function that returns what a path in a specialisation's values names.
 
         That is one of its functions, or a library's.
-
-        Args:
-            kernels: the result of `of`.
         """
 
         def resolve(path: Mapping[str, Any]) -> Any:
@@ -108,7 +101,6 @@ class RebuiltKernels:
         return changed
 
     def _make(self, kernel: Mapping[str, Any]) -> list[Any]:
-        """Builds the functions of a recorded kernel; see `of`."""
         qualname = str(kernel["qualname"])
         name = kernel.get("source")
         functions: Any = (

@@ -65,16 +65,12 @@ class CompileRequest:
     """A specialisation that the program asks Triton for.
 
     Args:
-        kernel: the JITFunction.
-        signature: parameter -> Triton type.
         constants: path of an argument -> value.
         attrs: path of an argument -> attributes.
         options: the options as the backend resolved them.
         stated: the launch's own options; None where they are not known.
-        target: the `GPUTarget`.
         via: "launch", "warmup" or "compile".
         storages: path and storage size (bytes) of each pointer argument; None without a launch.
-        caller: the code that asks for it.
     """
 
     kernel: Any
@@ -263,7 +259,6 @@ class ProcessRecorder:
         return self._write_specialization(request)
 
     def _direct_compile(self, source: Any, bound: Mapping[str, Any]) -> None:
-        """Records a compile that no launch asked for."""
         options = {name: encode(value) for name, value in (bound.get("options") or {}).items()}
         target = bound.get("target")
         if target is None:

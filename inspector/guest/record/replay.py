@@ -122,11 +122,8 @@ class _PlannedVariant:
     """One variant to compile.
 
     Args:
-        key: names it.
-        spec: the trace's record of the specialisation.
         attrs: path of an argument -> attributes.
         options: compile options, encoded.
-        notes: remarks for the user.
     """
 
     key: str
@@ -137,14 +134,7 @@ class _PlannedVariant:
 
 
 class _LoweredKernel(NamedTuple):
-    """The front end's result for one variant.
-
-    Attributes:
-        variant: the result of `lower`.
-        kernel: the JITFunction.
-        resolve: returns the object at a path of a recorded value.
-        notes: remarks for the user.
-    """
+    """The front end's result for one variant."""
 
     variant: dict[str, Any]
     kernel: Any
@@ -156,11 +146,7 @@ class Replay:
     """Compiles the specialisations of a trace to TTIR for one target.
 
     Args:
-        arch: gfx name.
-        kernels: builds the kernels from the trace.
         imported_kernels: imports them, where the user trusts the trace; else None.
-        emit: takes the records.
-        finished: keys to leave out.
     """
 
     def __init__(
@@ -252,7 +238,6 @@ class Replay:
         return _LoweredKernel(variant, kernel, resolve, notes)
 
     def _variant(self, planned: _PlannedVariant, kernel: Any, resolve: Resolve) -> dict[str, Any]:
-        """The front end's result for a kernel."""
         spec = planned.spec
         source = self._source(kernel, spec, planned.attrs, resolve)
         self._emit({"begin": planned.key, "kernel": kernel_name(spec), "arch": self._arch})
@@ -266,7 +251,6 @@ class Replay:
     def _front_end_error(
         self, failure: Exception, spec: Mapping[str, Any], functions: Iterable[Any]
     ) -> dict[str, Any]:
-        """The error record of a kernel that the front end refuses; see `front_end_error`."""
         recorded = spec["kernel"]
         return front_end_error(
             failure,

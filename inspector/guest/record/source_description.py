@@ -23,9 +23,7 @@ MAX_MEMBERS = 400
 def described(kernel: Any, constants: Mapping[Any, Any]) -> list[dict[str, Any]]:
     """The source of a kernel (`source_format.py`): its function and the jitted ones that it needs.
 
-    Args:
-        kernel: the JITFunction.
-        constants: the specialisation's constants, which may be jitted functions.
+    `constants`: the specialisation's constants, which may be jitted functions.
     """
     builder = _SourceRecorder()
     builder.number(kernel)
@@ -85,7 +83,6 @@ class _SourceRecorder:
         return number
 
     def _value(self, value: Any, used: frozenset[str]) -> dict[str, Any]:
-        """Describes a value (`source_format.py`)."""
         if isinstance(value, ModuleType):
             return self._module(value, used)
         if self.is_own(value):
@@ -103,7 +100,6 @@ class _SourceRecorder:
         return {"value": data}
 
     def _module(self, module: ModuleType, used: frozenset[str]) -> dict[str, Any]:
-        """Describes a module; see `_value`."""
         if is_library(module.__name__):
             return {"module": module.__name__}
         if id(module) in self._open_modules:

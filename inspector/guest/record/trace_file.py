@@ -26,9 +26,7 @@ class TraceRecords:
     """The records of a trace.
 
     Args:
-        processes: the recorded processes.
         sources: id -> functions (`source_format.py`).
-        specializations: the specialisations, with their launches.
         is_complete: whether the file has its last line.
     """
 

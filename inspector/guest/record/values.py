@@ -101,7 +101,6 @@ def _encode(value: Any) -> Any:
 
 
 def _path(definition: Any) -> dict[str, Any]:
-    """The path (see above) of a function or class."""
     code = getattr(definition, "__code__", None)
     file = code.co_filename if code is not None else None
     return {

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import gc
 import importlib
+import math
 import os
 import sys
 import time
@@ -22,27 +22,24 @@ from ..loading import LoadError
 from ..records import Emit, one_line
 from . import bench_device
 from .bench_operators import MissingError, operator_of
-from .bench_oracle import (
-    ExpectedResult,
-    ResultTolerance,
-    UncheckedError,
-    expected_of,
-    tolerance_of,
-    unfilled_memory_poisoned,
-)
+from .bench_oracle import ExpectedResult, UncheckedError, expected_of, tolerance_of
 from .bench_tuning import candidates, default_config, known_names, launched_configurations
 from .kernel_file import (
     Backend,
     backend_of,
     entries,
     fitting,
+    innermost,
     interpretable,
     load_kernel,
+    unfilled_memory,
     unsupported,
 )
-from .timing import ONCE, TUNING, StoppingRule, TimedDevice, TorchGpu, time_call
+from .timing import ONCE, TUNING, StoppingRule, TorchGpu, time_call
 
 NEEDS_NONE = "`kinspect sweep` and `analyze` need none"
+MAX_WRONG_NOTES = 3
+"""How many candidates with wrong results are noted."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +79,9 @@ def run(request: dict[str, Any], emit: Emit) -> None:
         return
     try:
         backend = backend_of("cuda")
-        module, table = _loaded(request)
+        module = load_kernel(os.path.abspath(request["path"]))
+        uses_bench = any("index" in job_case for job_case in request["cases"])
+        table = entries(module, "BENCH") if uses_bench else []
         job = job_of(request)
         _check_option_names(module, job.config)
     except LoadError as error:
@@ -95,7 +94,12 @@ def run(request: dict[str, Any], emit: Emit) -> None:
         if number in request["finished"]:
             continue
         case = _case_of(job_case, table)
-        begin = functools.partial(_emit_begin, emit, number, case["name"])
+
+        def begin(
+            config: Mapping[str, Any] | None, number: int = number, name: str = case["name"]
+        ) -> None:
+            emit({"begin": number, "case": name, "config": plain(config)})
+
         begin(None)
         try:
             result = measure(module, case, device=device, backend=backend, job=job, begin=begin)
@@ -105,20 +109,8 @@ def run(request: dict[str, Any], emit: Emit) -> None:
             return
         result["clocks"] = bench_device.clocks(torch)
         emit({"result": result})
-        _free_memory(torch)
-
-
-def _loaded(request: Mapping[str, Any]) -> tuple[ModuleType, list[dict[str, Any]]]:
-    """The kernel file, and its BENCH if the request names entries of it."""
-    module = load_kernel(os.path.abspath(request["path"]))
-    uses_bench = any("index" in job_case for job_case in request["cases"])
-    return module, entries(module, "BENCH") if uses_bench else []
-
-
-def _free_memory(torch: Any) -> None:
-    """Frees the GPU memory that an earlier case held."""
-    gc.collect()
-    torch.cuda.empty_cache()
+        gc.collect()  # frees the case's memory on the GPU
+        torch.cuda.empty_cache()
 
 
 def _case_of(job_case: Mapping[str, Any], table: list[dict[str, Any]]) -> dict[str, Any]:
@@ -128,10 +120,6 @@ def _case_of(job_case: Mapping[str, Any], table: list[dict[str, Any]]) -> dict[s
     if job_case.get("config"):
         case["config"] = {**(case.get("config") or {}), **job_case["config"]}
     return case
-
-
-def _emit_begin(emit: Emit, number: int, case_name: str, config: Mapping[str, Any] | None) -> None:
-    emit({"begin": number, "case": case_name, "config": plain(config)})
 
 
 def job_of(request: Mapping[str, Any]) -> BenchJob:
@@ -145,20 +133,12 @@ def job_of(request: Mapping[str, Any]) -> BenchJob:
 def measure(
     module: ModuleType,
     case: Mapping[str, Any],
-    device: TimedDevice,
+    device: TorchGpu,
     backend: Backend,
     job: BenchJob,
     begin: Callable[[Mapping[str, Any]], None] = lambda config: None,
 ) -> dict[str, Any]:
-    """Checks and times one case.
-
-    Args:
-        module: the kernel file.
-        case: the case, for the file's `make_inputs` and `work`.
-        device: the device to time on.
-        backend: the backend whose options to keep.
-        job: how to run the case.
-        begin: called before each configuration that is tried.
+    """Checks and times one case of a kernel file; calls `begin` before each configuration tried.
 
     Returns:
         `case`, `status` (`ok`, `wrong`, `error` or `skipped`), `message`, `notes`, `seconds`; for
@@ -186,26 +166,16 @@ def measure(
 
 @dataclass(frozen=True)
 class _CaseRun:
-    """The check and the timing of one case.
-
-    Args:
-        module: the kernel file.
-        device: the device to time on.
-        backend: the backend whose options to keep.
-        job: how to run the case.
-        begin: called before each configuration that is tried.
-        result: takes the results, as `measure` describes them.
-    """
+    """The check and the timing of one case, whose results go into `result`."""
 
     module: ModuleType
-    device: TimedDevice
+    device: TorchGpu
     backend: Backend
     job: BenchJob
     begin: Callable[[Mapping[str, Any]], None]
     result: dict[str, Any]
 
     def measure(self, case: Mapping[str, Any]) -> None:
-        """Fills in `result` for a case."""
         inputs = dict(self.module.make_inputs(dict(case), device=self.device.torch_device))
         if self.job.config:
             inputs["config"] = {**(inputs.get("config") or {}), **self.job.config}
@@ -221,9 +191,12 @@ class _CaseRun:
             return
         # Before the launch, which might change the inputs.
         tolerance = tolerance_of(case, getattr(self.module, "CASES", None) or ())
-        expected = expected_of(self.module, inputs, _out_of_memory())
+        expected = expected_of(self.module, inputs, tolerance)
         self.result["oracle"] = expected.oracle
-        self._check_and_time(inputs, _Oracle(expected, tolerance), self.job.rule)
+        complaint, times = self._checked_times(inputs, expected, self.job.rule)
+        if complaint is not None:
+            self.result.update(status="wrong", message=complaint)
+        self.result["times_us"] = times
 
     def _fitting_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """The inputs in a form that the backend accepts; notes the options that are left out."""
@@ -232,80 +205,82 @@ class _CaseRun:
         stated_config = dict(inputs.get("config") or {})
         inputs = fitting(self.module, inputs, self.backend)
         config = dict(inputs.get("config") or {})
-        dropped = sorted(set(stated_config) - set(config))
+        dropped = ", ".join(sorted(set(stated_config) - set(config)))
         if dropped:
-            names = ", ".join(dropped)
-            self.result["notes"].append(f"left out, unknown to {self.backend.kind}: {names}")
+            self.result["notes"].append(f"left out, unknown to {self.backend.kind}: {dropped}")
         self.result["config"] = plain({**default_config(self.module, self.backend), **config})
         return inputs
 
-    def _check_and_time(self, inputs: dict[str, Any], oracle: _Oracle, rule: StoppingRule) -> None:
-        """Checks a launch, times the kernel and the other operators, and checks again."""
-        complaint, used_config = self._first_launch(inputs, oracle)
+    def _checked_times(
+        self, inputs: dict[str, Any], expected: ExpectedResult, rule: StoppingRule
+    ) -> tuple[str | None, list[float]]:
+        """The error in the results, if any, and the times (µs); times other operators, too."""
+        complaint, used_config = self._first_launch(inputs, expected)
         self.result["config"] = plain({**self.result["config"], **used_config})
         if complaint is not None:
-            self.result.update(status="wrong", message=complaint, times_us=[])
-            return
+            return complaint, []
         if self.job.tune:
-            inputs = {**inputs, "config": self._fastest_config(inputs, oracle)}
+            inputs = {**inputs, "config": self._fastest_config(inputs, expected)}
         times, last_output = time_call(self.device, lambda: self.module.launch(**inputs), rule)
-        complaint = oracle.complaint(last_output)
+        complaint = expected.complaint(last_output)
         if complaint is not None:
-            message = f"right at first, wrong after {len(times)} runs: {complaint}"
-            self.result.update(status="wrong", message=message, times_us=[])
-            return
-        self.result["times_us"] = times
+            return f"right at first, wrong after {len(times)} runs: {complaint}", []
         del last_output  # frees its memory
         self.result["compare"] = {
-            operator: self._time_other(operator, inputs, oracle, rule)
+            operator: self._time_other(operator, inputs, expected, rule)
             for operator in self.job.compare
         }
+        return None, times
 
     def _first_launch(
-        self, inputs: Mapping[str, Any], oracle: _Oracle
+        self, inputs: Mapping[str, Any], expected: ExpectedResult
     ) -> tuple[str | None, dict[str, Any]]:
-        """Launches once, which compiles."""
-        with unfilled_memory_poisoned(), launched_configurations(self.module) as configs:
+        """Launches once, which compiles; the error in the result, and the configuration used."""
+        with unfilled_memory("nan"), launched_configurations(self.module) as configs:
             actual = self.module.launch(**inputs)
             self.device.synchronize()
         if not configs:
             return "launch ran no Triton kernel", {}
-        return oracle.complaint(actual), max(configs, key=len)
+        return expected.complaint(actual), max(configs, key=len)
 
-    def _fastest_config(self, inputs: Mapping[str, Any], oracle: _Oracle) -> dict[str, Any] | None:
+    def _fastest_config(
+        self, inputs: Mapping[str, Any], expected: ExpectedResult
+    ) -> dict[str, Any] | None:
         """The fastest of the default configuration and the file's candidates.
 
         The launch with a candidate is checked first; a wrong or refused one is noted.
         """
-        trials = _Trials(inputs.get("config"), self._mean_us(inputs))
-        for config in candidates(self.module, self.backend, self.job.tune, self.result["config"]):
-            self._try({**config, **self.job.config}, inputs, oracle, trials)
-        self.result["tune"] = trials.summary()
-        self.result["notes"] += [f"wrong result with {reason}" for reason in trials.complaints[:3]]
-        if trials.launched_config:
-            self.result["config"] = plain(trials.launched_config)
-        return trials.fastest_config
-
-    def _try(
-        self, config: dict[str, Any], inputs: Mapping[str, Any], oracle: _Oracle, trials: _Trials
-    ) -> None:
-        """Checks and times the launch with a candidate."""
-        trial_inputs = {**inputs, "config": {**(inputs.get("config") or {}), **config}}
-        self.begin(trial_inputs["config"])
-        trials.count += 1
-        try:
-            complaint, launched_config = self._first_launch(trial_inputs, oracle)
+        fastest = inputs.get("config")
+        default_us = fastest_us = self._mean_us(inputs)
+        wrong: list[str] = []
+        refused = 0
+        tried = candidates(self.module, self.backend, self.job.tune, self.result["config"])
+        for candidate in ({**config, **self.job.config} for config in tried):
+            config = {**(inputs.get("config") or {}), **candidate}
+            trial = {**inputs, "config": config}
+            text = ", ".join(f"{name}={value}" for name, value in candidate.items())
+            self.begin(config)
+            try:
+                complaint, used_config = self._first_launch(trial, expected)
+                mean_us = self._mean_us(trial) if complaint is None else math.inf
+            except Exception as error:  # for example too much LDS, or an unsupported shape
+                refused += 1
+                _check_device(self.device, f"{text}: {error_text(error)}")
+                continue
             if complaint is not None:
-                trials.complaints.append(f"{_config_text(config)}: {complaint}")
-                return
-            mean_us = self._mean_us(trial_inputs)
-        except Exception as error:  # for example too much LDS, or an unsupported shape
-            trials.refused += 1
-            _check_device(self.device, f"{_config_text(config)}: {error_text(error)}")
-            return
-        if mean_us < trials.fastest_us:
-            trials.fastest_config, trials.fastest_us = trial_inputs["config"], mean_us
-            trials.launched_config = launched_config
+                wrong.append(f"wrong result with {text}: {complaint}")
+            elif mean_us < fastest_us:
+                fastest, fastest_us = config, mean_us
+                self.result["config"] = plain(used_config or self.result["config"])
+        self.result["notes"] += wrong[:MAX_WRONG_NOTES]
+        self.result["tune"] = {
+            "tried": len(tried),
+            "refused": refused,
+            "wrong": len(wrong),
+            "default_us": default_us,
+            "fastest_us": fastest_us,
+        }
+        return fastest
 
     def _mean_us(self, inputs: Mapping[str, Any]) -> float:
         """The mean time of a launch in µs, exact enough to compare configurations."""
@@ -313,14 +288,14 @@ class _CaseRun:
         return sum(times) / len(times)
 
     def _time_other(
-        self, operator: str, inputs: Mapping[str, Any], oracle: _Oracle, rule: StoppingRule
+        self, operator: str, inputs: Mapping[str, Any], expected: ExpectedResult, rule: StoppingRule
     ) -> dict[str, Any]:
         """Times of another operator on the same inputs, or a note on why there are none."""
         try:
             call = operator_of(operator, self.module, inputs)
             result = call()
             self.device.synchronize()
-            note = _other_note(operator, result, oracle)
+            complaint = expected.lenient_complaint(result)
             del result  # frees its memory
             times, _ = time_call(self.device, call, rule)
         except MissingError as missing:
@@ -329,61 +304,8 @@ class _CaseRun:
             message = error_text(error)
             _check_device(self.device, f"{operator}: {message}")
             return {"times_us": [], "note": f"{operator} cannot do it: {message}"}
+        note = None if complaint is None else f"{operator}'s own result differs: {complaint}"
         return {"times_us": times, "note": note}
-
-
-@dataclass
-class _Trials:
-    """The configurations that were tried for one case.
-
-    Args:
-        fastest_config: the fastest so far, as `launch` takes it; at first the default one.
-        default_us: mean time of the default one, in µs.
-        fastest_us: mean time of the fastest.
-        launched_config: what the launch with the fastest one used; empty for the default one.
-        count: configurations tried beside the default one.
-        refused: how many of them ended with an exception.
-        complaints: errors in the results of the others, each with its configuration.
-    """
-
-    fastest_config: dict[str, Any] | None
-    default_us: float
-    fastest_us: float = field(init=False)
-    launched_config: dict[str, Any] = field(default_factory=dict)
-    count: int = 0
-    refused: int = 0
-    complaints: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.fastest_us = self.default_us
-
-    def summary(self) -> dict[str, Any]:
-        """The figures for the result."""
-        return {
-            "tried": self.count,
-            "refused": self.refused,
-            "wrong": len(self.complaints),
-            "default_us": self.default_us,
-            "fastest_us": self.fastest_us,
-        }
-
-
-@dataclass(frozen=True)
-class _Oracle:
-    """The expected result of a launch, and the tolerance."""
-
-    expected: ExpectedResult
-    tolerance: ResultTolerance
-
-    def complaint(self, actual: Any) -> str | None:
-        """The error in a launch's result, or None."""
-        return self.expected.complaint(actual, self.tolerance)
-
-
-def _other_note(operator: str, result: Any, oracle: _Oracle) -> str | None:
-    """A note if the other operator's result differs; by-products and dtypes may differ."""
-    complaint = oracle.expected.lenient_complaint(result, oracle.tolerance)
-    return None if complaint is None else f"{operator}'s own result differs: {complaint}"
 
 
 def _work(module: ModuleType, case: Mapping[str, Any]) -> dict[str, Any]:
@@ -403,7 +325,7 @@ def _check_option_names(module: ModuleType, config: Mapping[str, Any]) -> None:
             raise LoadError(f"--config: no kernel or backend has an option {name!r}", hint)
 
 
-def _check_device(device: TimedDevice, message: str) -> None:
+def _check_device(device: TorchGpu, message: str) -> None:
     """Raises a `BrokenDeviceError` with this message if the GPU does not answer any more."""
     try:
         device.synchronize()
@@ -411,20 +333,9 @@ def _check_device(device: TimedDevice, message: str) -> None:
         raise BrokenDeviceError(message) from None
 
 
-def _out_of_memory() -> tuple[type[BaseException], ...]:
-    torch = importlib.import_module("torch")
-    return (torch.cuda.OutOfMemoryError, MemoryError)
-
-
 def error_text(error: BaseException) -> str:
-    """An exception in one line: the innermost cause, which Triton's wrappers hide."""
-    while error.__cause__ is not None:
-        error = error.__cause__
+    """An exception in one line; CUDA's errors continue with advice about environment variables."""
+    error = innermost(error)
     lines = [line for line in str(error).splitlines() if line.strip()]
-    # The first line alone: CUDA's errors continue with advice about environment variables.
     text = one_line(lines[0]) if lines else ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def _config_text(config: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in config.items())

@@ -32,7 +32,6 @@ def operator_of(name: str, module: Any, inputs: Mapping[str, Any]) -> Callable[[
 
 
 def _ck(inputs: Mapping[str, Any]) -> Callable[[], Any]:
-    """A call of Composable Kernel's operator for these inputs."""
     try:
         aiter: Any = importlib.import_module("aiter")
     except Exception as error:  # it compiles on import, and fails in many ways without ROCm
@@ -71,7 +70,6 @@ def _attention(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
 
 
 def _blockscale(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
-    """A call of the block-scaled 8-bit matrix product."""
     import torch
 
     a, b = inputs["a"], inputs["b"]

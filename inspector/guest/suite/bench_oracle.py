@@ -8,18 +8,16 @@ timed.
 
 from __future__ import annotations
 
-import functools
 import gc
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import importlib
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from .compare import deviation
 from .kernel_file import tensors_of
 
-CHUNK = 1 << 24
-"""How many values are compared at a time, in float64."""
 MAX_SLICES = 4
 """How many slices of the inputs are checked where the reference on all of them does not fit."""
 
@@ -28,8 +26,7 @@ class UncheckedError(Exception):
     """No oracle fits into memory, or the tolerance is unknown; the message says which."""
 
 
-@dataclass(frozen=True)
-class ResultTolerance:
+class ResultTolerance(NamedTuple):
     """|actual − expected| ≤ atol + rtol·|expected|, for every value."""
 
     atol: float
@@ -38,7 +35,7 @@ class ResultTolerance:
 
 @dataclass(frozen=True)
 class ExpectedResult:
-    """The expected result of a launch.
+    """The expected result of a launch, and by how much it may be missed.
 
     Args:
         tensors: the tensors of the result, in order, or of each slice of it.
@@ -50,85 +47,67 @@ class ExpectedResult:
     tensors: tuple[tuple[Any, ...], ...]
     slices: tuple[int, ...] | None
     oracle: str
+    tolerance: ResultTolerance
 
-    def complaint(self, actual: Any, tolerance: ResultTolerance) -> str | None:
+    def complaint(self, actual: Any) -> str | None:
         """The error in a result, in words; None if it is right."""
         results = flat(actual)
         if self.slices is None:
             if self.oracle == "torch":  # its operator may lack by-products (an LSE)
                 results = results[: len(self.tensors[0])]
-            return _difference(results, self.tensors[0], tolerance, exact=self.oracle != "torch")
+            return _difference(
+                results, self.tensors[0], self.tolerance, exact=self.oracle != "torch"
+            )
         for index, expected in zip(self.slices, self.tensors):
             if len(results) != len(expected):
                 return f"{len(results)} results, expected {len(expected)}"
             parts = [
                 _part_for_slice(result, tensor, index) for result, tensor in zip(results, expected)
             ]
-            complaint = _difference(parts, expected, tolerance)
+            complaint = _difference(parts, expected, self.tolerance)
             if complaint is not None:
                 return f"slice {index}: {complaint}"
         return None
 
-    def lenient_complaint(self, actual: Any, tolerance: ResultTolerance) -> str | None:
+    def lenient_complaint(self, actual: Any) -> str | None:
         """The error in another operator's result: by-products may be missing, dtypes may differ."""
         if self.slices is not None:
             return None  # too large to be compared twice
         results = flat(actual)
         count = min(len(results), len(self.tensors[0]))
-        return _difference(results[:count], self.tensors[0][:count], tolerance, exact=False)
+        return _difference(results[:count], self.tensors[0][:count], self.tolerance, exact=False)
 
 
 def expected_of(
-    module: Any, inputs: Mapping[str, Any], out_of_memory: tuple[type[BaseException], ...]
+    module: Any, inputs: Mapping[str, Any], tolerance: ResultTolerance
 ) -> ExpectedResult:
     """The oracle's results for these inputs.
-
-    Args:
-        module: the kernel file.
-        inputs: keyword arguments of `launch`.
-        out_of_memory: the exceptions that torch raises when memory is short.
 
     Raises:
         UncheckedError: no oracle fits into memory.
     """
-    result = _result_in_memory(functools.partial(module.reference, **inputs), out_of_memory)
+    result = _result_in_memory(module.reference, inputs)
     if result is not None:
-        return ExpectedResult((tuple(flat(result)),), None, "reference")
+        return ExpectedResult((result,), None, "reference", tolerance)
     for axis in range(3):
-        expected = _expected_slices(module, inputs, axis, out_of_memory)
-        if expected is not None:
-            return expected
+        length = _common_length(inputs, axis)
+        if length is None:
+            continue
+        indices = sorted({i * (length - 1) // (MAX_SLICES - 1) for i in range(MAX_SLICES)})
+        parts: list[tuple[Any, ...]] = []
+        for index in indices:
+            result = _result_in_memory(module.reference, _sliced(inputs, axis, index))
+            if result is None:
+                break
+            parts.append(result)
+        else:
+            oracle = "slices of the reference"
+            return ExpectedResult(tuple(parts), tuple(indices), oracle, tolerance)
     if hasattr(module, "torch_operator"):
-        outputs = _result_in_memory(
-            functools.partial(module.torch_operator, **inputs), out_of_memory
-        )
-        if outputs is not None:
-            return ExpectedResult((tuple(flat(outputs)),), None, "torch")
+        result = _result_in_memory(module.torch_operator, inputs)
+        if result is not None:
+            return ExpectedResult((result,), None, "torch", tolerance)
     raise UncheckedError("the reference needs more memory than the GPU has")
-
-
-def _expected_slices(
-    module: Any,
-    inputs: Mapping[str, Any],
-    axis: int,
-    out_of_memory: tuple[type[BaseException], ...],
-) -> ExpectedResult | None:
-    """The reference's results for slices of the inputs, spread evenly over an axis.
-
-    None where the inputs have no such axis in common, or not even a slice fits into memory.
-    """
-    length = _common_length(inputs, axis)
-    if length is None:
-        return None
-    indices = sorted({i * (length - 1) // max(1, MAX_SLICES - 1) for i in range(MAX_SLICES)})
-    results = []
-    for index in indices:
-        reference = functools.partial(module.reference, **_sliced(inputs, axis, index))
-        result = _result_in_memory(reference, out_of_memory)
-        if result is None:
-            return None
-        results.append(tuple(flat(result)))
-    return ExpectedResult(tuple(results), tuple(indices), "slices of the reference")
 
 
 def tolerance_of(case: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> ResultTolerance:
@@ -166,44 +145,19 @@ def flat(value: Any) -> list[Any]:
     return [tensor for _, tensor in tensors_of(value)]
 
 
-@contextmanager
-def unfilled_memory_poisoned() -> Iterator[None]:
-    """Makes torch fill the memory that it allocates with NaN, or with the largest integer.
-
-    A kernel that writes nothing could otherwise return what the oracle left in memory.
-    """
-    import torch
-
-    was_deterministic = torch.are_deterministic_algorithms_enabled()
-    warned = torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        torch.use_deterministic_algorithms(was_deterministic, warn_only=warned)
-
-
 def _result_in_memory(
-    call: Callable[[], Any], out_of_memory: tuple[type[BaseException], ...]
-) -> Any:
-    """The result of a call; None where memory does not suffice."""
+    operator: Callable[..., Any], inputs: Mapping[str, Any]
+) -> tuple[Any, ...] | None:
+    """The tensors of an operator's result; None where memory does not suffice."""
+    torch = importlib.import_module("torch")
     try:
-        return call()
-    except out_of_memory:
+        return tuple(flat(operator(**inputs)))
+    except (torch.cuda.OutOfMemoryError, MemoryError):
         pass
     # Not in the except clause, whose traceback keeps tensors alive.
     gc.collect()
-    _release()
+    torch.cuda.empty_cache()
     return None
-
-
-def _release() -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 def _common_length(inputs: Mapping[str, Any], axis: int) -> int | None:
@@ -245,47 +199,12 @@ def _difference(
         shape, expected_shape = tuple(result.shape), tuple(tensor.shape)
         if shape != expected_shape or (exact and result.dtype != tensor.dtype):
             return f"{label}is {shape} {result.dtype}, expected {expected_shape} {tensor.dtype}"
-        wrong, worst, indices = _count_wrong(result, tensor, tolerance)
-        if wrong:
-            index_text = ", ".join(map(str, indices))
+        found = deviation(result, tensor, *tolerance)
+        if found.wrong:
+            error = abs(found.actual - found.expected)
             return (
-                f"{label}{wrong} of {result.numel()} values differ by more than atol"
+                f"{label}{found.wrong} of {result.numel()} values differ by more than atol"
                 f" {tolerance.atol:g} + rtol {tolerance.rtol:g}·|expected|; the worst by"
-                f" {worst:.4g}, at [{index_text}]"
+                f" {math.inf if math.isnan(error) else error:.4g}, at {found.index}"
             )
     return None
-
-
-def _count_wrong(
-    result: Any, expected: Any, tolerance: ResultTolerance
-) -> tuple[int, float, tuple[int, ...]]:
-    """The number of wrong values, the greatest error among them, and its index."""
-    flat_result, flat_expected = result.reshape(-1), expected.reshape(-1)
-    wrong_count, worst, worst_position = 0, -1.0, 0
-    for start in range(0, flat_result.numel(), CHUNK):
-        actual = _as_float64(flat_result[start : start + CHUNK])
-        reference = _as_float64(flat_expected[start : start + CHUNK])
-        error = (actual - reference).abs()
-        equal = (actual == reference) | (actual.isnan() & reference.isnan())
-        # ~(≤) rather than >: a NaN on one side is a difference.
-        wrong = ~equal & ~(error <= tolerance.atol + tolerance.rtol * reference.abs())
-        count = int(wrong.sum())
-        if not count:
-            continue
-        wrong_count += count
-        error = error.nan_to_num(nan=float("inf")).masked_fill(~wrong, -1.0)
-        position = int(error.argmax())
-        if float(error[position]) > worst:
-            worst, worst_position = float(error[position]), start + position
-    index = []
-    for size in reversed(tuple(result.shape)):
-        index.append(worst_position % size)
-        worst_position //= size
-    return wrong_count, worst, tuple(reversed(index))
-
-
-def _as_float64(values: Any) -> Any:
-    """Values as float64, which holds those of all types that kernels return (int64 up to 2⁵³)."""
-    if values.dtype.is_floating_point and values.dtype.itemsize == 1:
-        values = values.float()  # there is no other way out of float8 on some devices
-    return values.double()

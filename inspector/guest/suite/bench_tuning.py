@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ..cases.space import indices_of
 from .kernel_file import Backend, fitting, launches_watched, options_of, parameters_of
 
 SEED = 1
@@ -23,12 +24,6 @@ def candidates(
     The file's CONFIGS for the backend come first, then the points of the space that TUNING spans,
     nearest to the default first: distant ones have large tiles, which take minutes to compile and
     seldom fit. The order is deterministic.
-
-    Args:
-        module: the kernel file.
-        backend: the backend; options of other backends are left out.
-        max_configs: limit of the configurations.
-        default: the default configuration, as far as it is known.
     """
     configs: dict[str, dict[str, Any]] = {}
 
@@ -54,24 +49,19 @@ def _points(space: Mapping[str, list[Any]], default: Mapping[str, Any]) -> list[
 
     A space that is too large is sampled, with all points that differ from `default` in one value.
     """
-    size = math.prod(len(values) for values in space.values()) if space else 0
+    sizes = [len(values) for values in space.values()]
+    size = math.prod(sizes) if space else 0
     sample = random.Random(SEED).sample(range(size), min(size, MAX_POINTS))
-    points = [_point(space, number) for number in sample]
+    points = [
+        {name: values[i] for i, (name, values) in zip(indices_of(number, sizes), space.items())}
+        for number in sample
+    ]
     if size > MAX_POINTS and all(default.get(name) in values for name, values in space.items()):
         default_point = {name: default[name] for name in space}
         points += [
             {**default_point, name: value} for name, values in space.items() for value in values
         ]
     return points
-
-
-def _point(space: Mapping[str, list[Any]], number: int) -> dict[str, Any]:
-    """The number-th point of a space, the last name's values changing fastest."""
-    point = {}
-    for name in reversed(list(space)):
-        number, index = divmod(number, len(space[name]))
-        point[name] = space[name][index]
-    return dict(reversed(list(point.items())))
 
 
 def _distance(
@@ -99,27 +89,23 @@ def default_config(module: Any, backend: Backend) -> dict[str, Any]:
 
 def known_names(module: Any) -> list[str]:
     """The names that a configuration of this file may have: parameters, options, its own."""
-    names = set(parameters_of(module)) | options_of("amd") | options_of("nvidia")
+    return sorted(parameters_of(module) | _own_names(module))
+
+
+def _own_names(module: Any) -> set[str]:
+    """The options of all backends, and the names in the file's TUNING and CONFIGS."""
+    names = set(options_of("amd") | options_of("nvidia"))
     names.update(getattr(module, "TUNING", None) or ())
-    return sorted(names | known_defaults(module))
-
-
-def known_defaults(module: Any) -> set[str]:
-    """The names in the file's CONFIGS."""
     stated = getattr(module, "CONFIGS", None)
-    configs = stated.values() if isinstance(stated, Mapping) else ()
-    return {name for config in configs if isinstance(config, Mapping) for name in config}
+    for config in stated.values() if isinstance(stated, Mapping) else ():
+        names.update(config if isinstance(config, Mapping) else ())
+    return names
 
 
 @contextmanager
 def launched_configurations(module: Any) -> Iterator[list[dict[str, Any]]]:
-    """Collects the configuration of every kernel that is launched inside the context.
-
-    These are the ones that the file's `launch` chooses by itself.
-    """
-    names = set(options_of("amd") | options_of("nvidia"))
-    names.update(getattr(module, "TUNING", None) or ())
-    names.update(known_defaults(module))
+    """Collects the configuration of every kernel that is launched inside the context."""
+    names = _own_names(module)
     configs: list[dict[str, Any]] = []
 
     def collect(function: Any, kwargs: Mapping[str, Any]) -> None:

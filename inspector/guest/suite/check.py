@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import fnmatch
 import importlib
-import math
 import os
 import time
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
@@ -31,22 +29,15 @@ from .kernel_file import (
     deep_copy,
     entries,
     fitting,
+    innermost,
     interpretable,
     launches_watched,
     load_kernel,
     tensors_of,
+    unfilled_memory,
     unsupported,
 )
 
-ALLOCATIONS = (
-    "empty",
-    "empty_like",
-    "empty_permuted",
-    "empty_strided",
-    "new_empty",
-    "new_empty_strided",
-)
-"""PyTorch's functions that allocate memory without filling it."""
 MAX_TRACEBACK = 8000
 
 
@@ -157,9 +148,10 @@ def check_case(module: ModuleType, case: Mapping[str, Any], backend: Backend) ->
     except WrongError as wrong:
         result.update(wrong.figures, status="failed", message=str(wrong))
     except Exception as error:
+        cause = innermost(error)
         result.update(
             status="error",
-            message=_error_text(error),
+            message=f"{type(cause).__name__}: {one_line(cause)}",
             detail=traceback.format_exc()[-MAX_TRACEBACK:],
         )
     finally:
@@ -173,7 +165,8 @@ def _check_result(
     """The figures of a case whose result is right."""
     originals = deep_copy(inputs)
     start = time.perf_counter()
-    with _launches_recorded() as launched, _unfilled_memory("nan"):
+    launched: list[Any] = []
+    with launches_watched(lambda kernel, _: launched.append(kernel)), unfilled_memory("nan"):
         actual = module.launch(**inputs)
         _synchronize(backend)
     seconds = time.perf_counter() - start
@@ -183,14 +176,14 @@ def _check_result(
     figures.update(compare(actual, expected, atol, rtol))
     if _has_nan(expected):
         # Memory that was never written would look right where NaN is: fill it with zeros instead.
-        with _unfilled_memory("zero"):
+        with unfilled_memory("zero"):
             actual = module.launch(**deep_copy(originals))
             _synchronize(backend)
         compare(actual, expected, atol, rtol)
     return figures
 
 
-def _check_independence(actual: Any, inputs: Any, originals: Any, launched: list[str]) -> None:
+def _check_independence(actual: Any, inputs: Any, originals: Any, launched: list[Any]) -> None:
     """Checks that a kernel made the result, and that the inputs are unchanged.
 
     An input may be changed if it is a result too: then the operation works in place.
@@ -206,45 +199,6 @@ def _check_independence(actual: Any, inputs: Any, originals: Any, launched: list
             raise WrongError(f"launch changed its input {name}, which it does not return")
         if not changed and tensor.numel() and _storage(tensor) in returned:
             raise WrongError(f"launch returned its input {name} as it was")
-
-
-@contextmanager
-def _launches_recorded() -> Iterator[list[str]]:
-    """Collects the names of launched kernels, in Triton's interpreter or on a GPU."""
-    launched: list[str] = []
-
-    def collect(function: Any, kwargs: Mapping[str, Any]) -> None:
-        launched.append(str(getattr(function, "__name__", function)))
-
-    with launches_watched(collect):
-        yield launched
-
-
-def _unfilled_memory(fill: str) -> Any:
-    """A context in which unfilled memory holds NaN (`fill="nan"`) or zeros (`"zero"`)."""
-    torch = importlib.import_module("torch")
-    overrides = importlib.import_module("torch.overrides")
-    owners = (torch, torch.Tensor)
-    makers = [getattr(o, name) for o in owners for name in ALLOCATIONS if hasattr(o, name)]
-
-    # Entering a first TorchDispatchMode, the alternative, would import for seconds.
-    class Filled(overrides.TorchFunctionMode):  # type: ignore[name-defined,misc]
-        def __torch_function__(
-            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            result = function(*args, **(kwargs or {}))
-            if any(function is maker for maker in makers) and result.numel():
-                result.fill_(_poison(torch, result.dtype) if fill == "nan" else 0)
-            return result
-
-    return Filled()
-
-
-def _poison(torch: Any, dtype: Any) -> Any:
-    """The value that no right result has: NaN, or the largest integer."""
-    if dtype.is_floating_point or dtype.is_complex:
-        return math.nan
-    return True if dtype == torch.bool else torch.iinfo(dtype).max
 
 
 def _storage(tensor: Any) -> int:
@@ -290,10 +244,3 @@ def _device(backend: Backend) -> dict[str, Any]:
         "torch": str(importlib.import_module("torch").__version__),
         "triton": str(importlib.import_module("triton").__version__),
     }
-
-
-def _error_text(error: BaseException) -> str:
-    """An exception in one line: the innermost cause, which Triton's wrappers hide."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return f"{type(error).__name__}: {one_line(error)}"

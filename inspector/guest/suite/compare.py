@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from .kernel_file import map_values, tensors_of
+
+CHUNK = 1 << 22
+"""How many values are compared at a time, in float64: a GPU's memory may be short."""
 
 
 class WrongError(Exception):
@@ -15,6 +18,23 @@ class WrongError(Exception):
     def __init__(self, message: str, figures: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.figures = figures or {}
+
+
+class Deviation(NamedTuple):
+    """By how much two tensors of the same shape differ.
+
+    Attributes:
+        wrong: values that differ by more than they may.
+        index: of the worst of them.
+        actual, expected: the values there.
+        figures: see `compare`.
+    """
+
+    wrong: int
+    index: list[int]
+    actual: float
+    expected: float
+    figures: dict[str, float]
 
 
 def compare(actual: Any, expected: Any, atol: float, rtol: float) -> dict[str, Any]:
@@ -39,16 +59,58 @@ def compare(actual: Any, expected: Any, atol: float, rtol: float) -> dict[str, A
         )
     total = {"max_abs": 0.0, "max_rel": 0.0, "share": 0.0}
     message = ""
-    for name in expected_tensors:
-        figures, wrong = _compare_tensors(
-            name, actual_tensors[name], expected_tensors[name], atol, rtol
-        )
-        for key, value in figures.items():
-            total[key] = max(total[key], value)
-        message = message or wrong
+    for name, tensor in expected_tensors.items():
+        label = f"result {name}: " if name else ""
+        _check_attributes(label, actual_tensors[name], tensor)
+        found = deviation(actual_tensors[name], tensor, atol, rtol)
+        total = {key: max(value, found.figures[key]) for key, value in total.items()}
+        if found.wrong and not message:
+            message = (
+                f"{label}{found.wrong} of {tensor.numel()} values are wrong, the worst at"
+                f" {found.index}: {found.actual:.6g}, expected {found.expected:.6g}"
+            )
     if message:
         raise WrongError(message, total)
     return total
+
+
+def deviation(actual: Any, expected: Any, atol: float, rtol: float) -> Deviation:
+    """Compares two tensors of the same shape, value by value; see `compare`."""
+    torch = importlib.import_module("torch")
+    figures = {"max_abs": 0.0, "max_rel": 0.0, "share": 0.0}
+    wrong_count, worst, worst_position, worst_values = 0, -math.inf, 0, (0.0, 0.0)
+    flat_actual, flat_expected = actual.reshape(-1), expected.reshape(-1)
+    for start in range(0, flat_expected.numel(), CHUNK):
+        a, e = (_as_float64(t[start : start + CHUNK]) for t in (flat_actual, flat_expected))
+        equal = (a == e) | (a.isnan() & e.isnan())
+        finite = a.isfinite() & e.isfinite()
+        error = torch.where(equal, 0.0, (a - e).abs())
+        allowed = atol + rtol * e.abs()
+        shares = torch.where(allowed > 0, error / allowed, math.inf)
+        comparable = finite & ~equal
+        for key, values, mask in (
+            ("max_abs", error, comparable),
+            ("max_rel", error / e.abs(), comparable & (e != 0)),
+            ("share", shares, comparable),
+        ):
+            selected = values[mask]
+            if selected.numel():
+                figures[key] = max(figures[key], float(selected.max()))
+        wrong = ~equal & (~finite | (error > allowed))
+        count = int(wrong.sum())
+        if not count:
+            continue
+        wrong_count += count
+        excess = torch.where(finite, error - allowed, math.inf).masked_fill(~wrong, -math.inf)
+        position = int(excess.argmax())
+        if float(excess[position]) > worst:
+            worst, worst_position = float(excess[position]), start + position
+            worst_values = (float(a[position]), float(e[position]))
+    index: list[int] = []
+    if wrong_count:
+        indices = torch.unravel_index(torch.tensor(worst_position), expected.shape)
+        index = [int(i) for i in indices]
+    return Deviation(wrong_count, index, *worst_values, figures)
 
 
 def have_same_values(a: Any, b: Any) -> bool:
@@ -63,6 +125,13 @@ def have_same_values(a: Any, b: Any) -> bool:
     return bool(equal.all())
 
 
+def _as_float64(values: Any) -> Any:
+    """Values as float64, which holds those of all types that kernels return (int64 up to 2⁵³)."""
+    if values.is_floating_point() and values.element_size() == 1:
+        values = values.float()  # there is no other way out of float8 on some devices
+    return values.double()
+
+
 def _results(value: Any) -> dict[str, Any]:
     """The tensors of a result by name; numbers become tensors."""
     return dict(tensors_of(_numbers_as_tensors(value)))
@@ -74,43 +143,7 @@ def _numbers_as_tensors(value: Any) -> Any:
     return map_values(_numbers_as_tensors, value)
 
 
-def _compare_tensors(
-    name: str, actual: Any, expected: Any, atol: float, rtol: float
-) -> tuple[dict[str, float], str]:
-    """The figures of one tensor, and its error in words; empty if it is right."""
-    torch = importlib.import_module("torch")
-    label = f"result {name}: " if name else ""
-    _check_attributes(label, actual, expected)
-    if expected.numel() == 0:
-        return {}, ""
-    a, e = actual.double(), expected.double()
-    equal = (a == e) | (a.isnan() & e.isnan())
-    finite = a.isfinite() & e.isfinite()
-    error = torch.where(equal, 0.0, (a - e).abs())
-    allowed = atol + rtol * e.abs()
-    wrong = ~equal & (~finite | (error > allowed))
-    comparable = finite & ~equal
-    figures = {
-        "max_abs": _maximum(error, comparable),
-        "max_rel": _maximum(error / e.abs(), comparable & (e != 0)),
-        "share": _maximum(torch.where(allowed > 0, error / allowed, math.inf), comparable),
-    }
-    count = int(wrong.sum())
-    if not count:
-        return figures, ""
-    excess = torch.where(wrong, torch.where(finite, error - allowed, math.inf), -math.inf)
-    position = int(excess.argmax())
-    index = [int(i) for i in torch.unravel_index(torch.tensor(position), expected.shape)]
-    values = (float(t.reshape(-1)[position]) for t in (a, e))
-    actual_text, expected_text = (f"{value:.6g}" for value in values)
-    return figures, (
-        f"{label}{count} of {expected.numel()} values are wrong, the worst at {index}:"
-        f" {actual_text}, expected {expected_text}"
-    )
-
-
 def _check_attributes(label: str, actual: Any, expected: Any) -> None:
-    """Raises WrongError if two tensors differ in dtype, shape or device."""
     for attribute in ("dtype", "shape", "device"):
         ours, theirs = getattr(actual, attribute), getattr(expected, attribute)
         if ours != theirs:
@@ -118,12 +151,6 @@ def _check_attributes(label: str, actual: Any, expected: Any) -> None:
             raise WrongError(
                 f"{label}launch gives {attribute} {texts[0]}, the reference {texts[1]}"
             )
-
-
-def _maximum(values: Any, mask: Any) -> float:
-    """The maximum of the values that a mask selects; 0 for none."""
-    selected = values[mask]
-    return float(selected.max()) if selected.numel() else 0.0
 
 
 def _listed(results: dict[str, Any]) -> str:

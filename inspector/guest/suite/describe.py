@@ -29,7 +29,6 @@ def run(request: dict[str, Any], emit: Emit) -> None:
 
 
 def _described(path: str) -> dict[str, Any]:
-    """The description of one file."""
     module = load(os.path.abspath(path))
     compiled = getattr(module, "KINSPECT_CASES", None) or ()
     return {

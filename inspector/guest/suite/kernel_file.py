@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,10 @@ from ..loading import LoadError, load
 
 REQUIRED = ("launch", "reference", "make_inputs")
 """Functions without which a file cannot be checked."""
+ALLOCATIONS = (
+    *("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"),
+)
+"""PyTorch's functions that allocate memory without filling it."""
 BACKENDS = {"hip": "amd", "cuda": "nvidia"}
 """Platform of a PyTorch build -> Triton's backend for it."""
 JITTED_CLASSES = (
@@ -32,7 +37,6 @@ class Backend:
     Args:
         device: torch's name of the device: `cpu` (Triton's interpreter, the emulator) or `cuda`.
         kind: `interpreter`, `hip` or `cuda`.
-        name: the device's name, for people.
         arch: gfx name, or `sm_90`; empty for the interpreter.
         emulated: whether code for `arch` is executed on the CPU.
     """
@@ -52,9 +56,7 @@ class Backend:
 def backend_of(device: str, arch: str = "") -> Backend:
     """The backend behind a device.
 
-    Args:
-        device: `cpu`, `cuda` or `emulated`.
-        arch: the emulated GPU.
+    `device`: `cpu`, `cuda` or `emulated`.
 
     Raises:
         LoadError: PyTorch sees no GPU.
@@ -254,9 +256,44 @@ def launches_watched(watch: Callable[[Any, Mapping[str, Any]], None]) -> Iterato
             jitted_class.run = original
 
 
-def _watched(original: Any, watch: Callable[[Any, Mapping[str, Any]], None]) -> Any:
-    """A `run` that calls `watch` first."""
+def unfilled_memory(fill: str) -> Any:
+    """A context in which memory that torch allocates holds NaN (`fill="nan"`) or zeros (`"zero"`).
 
+    A kernel that writes nothing could otherwise return what the oracle left in memory.
+    """
+    torch = importlib.import_module("torch")
+    overrides = importlib.import_module("torch.overrides")
+    owners = (torch, torch.Tensor)
+    makers = [getattr(o, name) for o in owners for name in ALLOCATIONS if hasattr(o, name)]
+
+    # Entering a first TorchDispatchMode, the alternative, would import for seconds.
+    class Filled(overrides.TorchFunctionMode):  # type: ignore[name-defined,misc]
+        def __torch_function__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            result = function(*args, **(kwargs or {}))
+            if any(function is maker for maker in makers) and result.numel():
+                result.fill_(_poison(torch, result.dtype) if fill == "nan" else 0)
+            return result
+
+    return Filled()
+
+
+def _poison(torch: Any, dtype: Any) -> Any:
+    """The value that no right result has: NaN, or the largest integer."""
+    if dtype.is_floating_point or dtype.is_complex:
+        return math.nan
+    return True if dtype == torch.bool else torch.iinfo(dtype).max
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The exception behind Triton's wrappers of it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _watched(original: Any, watch: Callable[[Any, Mapping[str, Any]], None]) -> Any:
     def run(function: Any, *args: Any, **kwargs: Any) -> Any:
         watch(function, kwargs)
         return original(function, *args, **kwargs)

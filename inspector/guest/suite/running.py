@@ -16,7 +16,6 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from ..channel import Channel
@@ -24,8 +23,6 @@ from ..forked import ChildOutcome, run_forked
 from ..missing_modules import install_hint
 from ..records import Follower, one_line, tail_of, writer
 
-MODES: Mapping[str, str] = {"describe": "describe", "check": "check", "bench": "bench"}
-"""Mode -> module of this package with a function `run(request, emit)`."""
 INTERNAL = frozenset({"end", "again"})
 """Records that are not forwarded to the host."""
 
@@ -38,7 +35,6 @@ class SuiteRun:
     """One run.
 
     Args:
-        channel: takes the records, as `{"record": ...}`.
         request: `mode`, `folder` (scratch; the host removes it), `time_limit` (seconds for each
             step), `imports` (modules to import before any child starts), and the keys of the mode's
             module.
@@ -61,7 +57,7 @@ class SuiteRun:
                     "problem": f"{name} cannot be imported by {sys.executable}: {one_line(error)}",
                     "hint": install_hint(error, name),
                 }
-        module = importlib.import_module("." + MODES[self._request["mode"]], __package__)
+        module = importlib.import_module("." + self._request["mode"], __package__)
         request = {**self._request, "finished": []}
         while True:
             count_before = len(request["finished"])

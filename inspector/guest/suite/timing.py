@@ -15,49 +15,18 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 FLUSH_BYTES = 256 << 20  # the size of MI300X's Infinity Cache; L2 caches are smaller
 MAX_FLUSHES = 64
 FLUSHES_OVER_LAUNCH = 1.5  # margin over the time that the host takes to enqueue a call
 
 
-class TimedDevice(Protocol):
-    """A device on which calls are timed.
-
-    Args:
-        torch_device: torch's name of the device for inputs.
-        backend: Triton's name of it, `cuda` or `hip`.
-        flush_us: time of one flush of the caches.
-    """
-
-    torch_device: str
-    backend: str
-    flush_us: float
-
-    def now(self) -> float:
-        """The host's clock, in seconds."""
-        ...
-
-    def synchronize(self) -> None:
-        """Waits until the device is idle."""
-        ...
-
-    def flush(self, times: int) -> None:
-        """Enqueues that many overwrites of the caches."""
-        ...
-
-    def timed(self, call: Callable[[], Any]) -> tuple[Any, Callable[[], float]]:
-        """Enqueues a call between two events; the second result gives µs, once synchronised."""
-        ...
-
-
 class TorchGpu:
-    """The GPU that torch sees, CUDA or ROCm."""
+    """The GPU that torch sees, CUDA or ROCm; `flush_us` is the time of one flush of the caches."""
 
     def __init__(self, torch: Any) -> None:
         self.torch_device = "cuda"  # also in ROCm builds
-        self.backend = "hip" if torch.version.hip else "cuda"
         self._torch = torch
         self._buffer = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=self.torch_device)
         self.flush(2)
@@ -94,7 +63,6 @@ class StoppingRule:
     """When to stop.
 
     Args:
-        max_runs: limit of the runs.
         min_runs: runs before precision or time count.
         precision: stop when standard error / mean is below this.
         total_us: stop when the runs together took this long.
@@ -134,7 +102,7 @@ def standard_error(times: Sequence[float]) -> float:
 
 
 def time_call(
-    device: TimedDevice, call: Callable[[], Any], rule: StoppingRule = StoppingRule()
+    device: TorchGpu, call: Callable[[], Any], rule: StoppingRule = StoppingRule()
 ) -> tuple[list[float], Any]:
     """Times of a call in µs, in order, and the result of its last run.
 
@@ -152,7 +120,7 @@ def time_call(
     return times, result
 
 
-def _warm_up(device: TimedDevice, call: Callable[[], Any], rule: StoppingRule) -> int:
+def _warm_up(device: TorchGpu, call: Callable[[], Any], rule: StoppingRule) -> int:
     """Runs the call for a while; returns how many flushes hide the time to enqueue it."""
     device.synchronize()
     start = device.now()
