@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from .placement import DEVICE_TYPES
+from .tensors import DEVICE_TYPES
 
 CLAIM = "_kinspect_claim"
 """Attribute of a wrapper with the device that it claims to be on."""

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch._C import DispatchKey, DispatchKeySet
 
-from ..placement import DEVICE_TYPES
+from ..tensors import DEVICE_TYPES
 
 KEY = "AutocastCUDA"
 LOWER_PRECISION = (

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any
 
-from ..mode import DeviceMode
+from ..dispatch import DeviceMode
 from ..tensors import DeviceTensor
 
 OWN_PACKAGE = __name__.partition(".world.")[0]
