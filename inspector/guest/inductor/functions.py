@@ -41,7 +41,6 @@ class GeneratedFile:
     debug locations name lines of the user's file.
 
     Args:
-        path: the file.
         trust: whether its inner modules may be run where a kernel's source alone does not suffice.
     """
 

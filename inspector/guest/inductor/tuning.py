@@ -54,13 +54,7 @@ class TuningError(Exception):
 
 @dataclass(frozen=True)
 class Configs:
-    """The configurations of one kernel.
-
-    Args:
-        values: each configuration's block sizes, num_warps, num_stages and AMD's options.
-        provenance: where they come from, for the user.
-        by_a_run: whether a real run chose them.
-    """
+    """The configurations of one kernel."""
 
     values: tuple[Mapping[str, Any], ...]
     provenance: str
@@ -71,12 +65,6 @@ def configs_of(
     source: KernelSource, path: str, names: Sequence[str], device: StandInDevice
 ) -> Configs:
     """The configurations to compile a kernel with.
-
-    Args:
-        source: the kernel.
-        path: the file that it stands in.
-        names: the kernel's parameters.
-        device: the target.
 
     Raises:
         TuningError: torch is missing, or its heuristics refuse the kernel.

@@ -15,15 +15,7 @@ INTERPRET = "TRITON_INTERPRET"
 
 
 class World:
-    """The machine that the script finds; lasts until the process ends.
-
-    Args:
-        device: the GPU that the script finds.
-        driver: Triton's active driver.
-
-    Attributes:
-        notes: remarks on what was approximated.
-    """
+    """The machine that the script finds; lasts until the process ends."""
 
     def __init__(self, device: StandInDevice, driver: TargetDriver) -> None:
         self.device = device
@@ -60,11 +52,8 @@ class World:
     ) -> None:
         """Records a launch that is not executed, or not yet.
 
-        Args:
-            tensors: its device tensors.
-            is_written: for each of them, whether the kernel may write to it.
-            execute: executes it (`deferred.Execute`); None if it cannot be executed.
-            refusal: why it cannot be executed.
+        `execute` executes the launch (`deferred.Execute`); None, or a refusal, if it cannot be
+        executed.
         """
 
     def set_emulation_budget(self, seconds: float) -> None:
@@ -88,10 +77,8 @@ class World:
     ) -> None:
         """Makes torch.compile's generated code go to `take`.
 
-        Args:
-            take: takes the code of each graph (`graphs/generated.py`).
-            max_choices: how many kernels of a max-autotuned product to generate; None for all.
-            keep: stores a module of another compiler, returns its path: (compiler's name, text).
+        `max_choices` limits the kernels of a max-autotuned product; None for all. `keep` stores a
+        module of another compiler and returns its path: (compiler's name, text).
         """
 
     def tensor(
@@ -103,12 +90,8 @@ class World:
     ) -> Any:
         """A tensor on the device, as `--call` expressions make with `T(...)`.
 
-        Args:
-            shape: extents; none for a scalar tensor.
-            dtype: Triton's or torch's name of the type (`fp16`, `bfloat16`, `fp8e4nv`, `i64`), or a
-                torch dtype.
-            strides: in elements; contiguous by default.
-            grad: whether it takes part in autograd.
+        `dtype` is Triton's or torch's name of a type (`fp16`, `bfloat16`, `fp8e4nv`, `i64`) or a
+        torch dtype; strides are in elements, contiguous by default.
 
         Raises:
             ValueError: the type is unknown, or the interpreter has no torch.

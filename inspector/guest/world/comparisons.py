@@ -91,10 +91,7 @@ def install(torch: Any, *, compares: bool) -> None:
     Comparisons by which a script may decide (`allclose`) are done on known values; of unknown ones
     they are assumed to be true.
 
-    Args:
-        torch: the module.
-        compares: whether assertions (`assert_close`) compare known values; else they compare
-            nothing.
+    With `compares` assertions (`assert_close`) compare known values; else they compare nothing.
     """
 
     def replace(owner: Any, name: str) -> None:

@@ -47,10 +47,7 @@ class Call(Work):
     """A deferred operator.
 
     Args:
-        func: the operator overload.
-        plan: how the dispatcher handles the overload.
         args: its positional arguments, with `View`s in place of tensors.
-        kwargs: its keyword arguments, in the same form.
         seed: seed of its random numbers.
     """
 
@@ -102,14 +99,7 @@ class Call(Work):
 
 @dataclass(eq=False)
 class Launch(Work):
-    """A launch of a kernel; its operands are allocations, as bytes.
-
-    Args:
-        execute: executes it.
-
-    Attributes:
-        refusal: why executing it failed; None if it did not, or was not tried.
-    """
+    """A launch of a kernel; its operands are allocations, as bytes."""
 
     execute: Execute
     refusal: LaunchRefusedError | None = field(default=None, init=False)
@@ -201,11 +191,7 @@ def deferred_launch(
 ) -> Launch | None:
     """Defers a launch: makes it the recipe of the memory that it writes to.
 
-    Args:
-        tensors: the launch's tensor arguments.
-        is_written: for each of them, whether the kernel may write to it.
-        execute: executes the launch over the arguments' allocations: each once, in the order
-            of the arguments.
+    `execute` gets the arguments' allocations: each once, in the order of the arguments.
 
     Returns:
         The launch; None, with nothing changed, if its inputs cannot be known.

@@ -78,14 +78,7 @@ class DeviceMode(TorchDispatchMode):
 
 
 class Dispatcher:
-    """Runs operators on device tensors; there is one in a process.
-
-    Args:
-        note: takes a remark on something approximated.
-
-    Attributes:
-        mode: sends the operators of a script here while it is active.
-    """
+    """Runs operators on device tensors; there is one in a process."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self.note = note
@@ -234,17 +227,8 @@ class Dispatcher:
         question = _element_count_question(operation.plan)
         reads.note_emulated(operands.tensors, question, _first_shape(results))
         shapes = map_tensors(results, lambda t: t if fits(t) else shape_alone(t))
-        recipes = _recipes(deferred_call(operation, shapes), shapes)
-
-        def wrapped(shape: torch.Tensor) -> torch.Tensor:
-            if claim.type == CPU.type and not shape.is_meta:
-                return shape
-            tensor: DeviceTensor = wrap(shape, claim)
-            if shape.is_meta:
-                tensor._memory.recipe = recipes.get(id(shape))
-            return tensor
-
-        return map_tensors(shapes, wrapped)
+        call = deferred_call(operation, shapes)
+        return _wrap_results(operation.plan, shapes, claim, NO_OPERANDS, call)
 
     def _python_kernel(self, operation: Invocation, key: str) -> Any:
         """Runs the kernel that a library registered for a dispatch key."""
@@ -270,7 +254,6 @@ class DeviceOperands(NamedTuple):
     """The device tensors among an operator's arguments, in order.
 
     Attributes:
-        unknown: whether the contents of any are unknown.
         lack_contents: whether any has a shape alone.
     """
 
@@ -288,6 +271,9 @@ class DeviceOperands(NamedTuple):
             lack_contents = lack_contents or tensor._payload.is_meta
             unknown = unknown or tensor._memory.unknown
         return cls(operands, unknown or lack_contents, lack_contents)
+
+
+NO_OPERANDS = DeviceOperands([], False, False)
 
 
 def _view(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -311,11 +297,7 @@ def _on_host(operation: Invocation) -> Any:
     if plan.device_position is not None and not plan.mutates and plan.name != "_to_copy":
         result = shape_or_none(operation)
         if isinstance(result, torch.Tensor) and not fits(result):
-            large = wrap(result, CPU)
-            large._memory.recipe = _recipes(deferred_call(operation, result), result).get(
-                id(result)
-            )
-            return large
+            return _wrap_results(plan, result, CPU, NO_OPERANDS, deferred_call(operation, result))
     return operation.run()
 
 
@@ -329,7 +311,7 @@ def _wrap_results(
     """Wraps an operator's results as device tensors; marks them where unknown or deferred."""
     shared_memory = operands.tensors[0]._memory if plan.view and operands.tensors else None
     operand_by_payload = {id(t._payload): t for t in operands.tensors}
-    recipes = _recipes(call, results)
+    indices = {id(result): index for index, result in enumerate(tensors_in(results))}
 
     def wrapped(result: torch.Tensor) -> torch.Tensor:
         operand = operand_by_payload.get(id(result))
@@ -351,8 +333,8 @@ def _wrap_results(
             memory.mark_unknown(None, cause, None)
         elif plan.uninitialised and not tensors.VALUES_ARE_REAL:
             memory.unknown = memory.blank = True
-        if shared_memory is None:
-            memory.recipe = recipes.get(id(result))
+        if call is not None and (operands.unknown or result.is_meta):
+            memory.recipe = Recipe(call, indices[id(result)])
         return tensor
 
     return map_tensors(results, wrapped)
@@ -366,13 +348,6 @@ def _truth_of(plan: OperatorPlan, operands: Sequence[DeviceTensor]) -> bool | No
     if truth is None or plan.carries is None:
         return None
     return truth is plan.carries
-
-
-def _recipes(call: Call | None, results: Any) -> dict[int, Recipe]:
-    """How a deferred call computes each of its results: id of the payload -> recipe."""
-    if call is None:
-        return {}
-    return {id(t): Recipe(call, index) for index, t in enumerate(tensors_in(results))}
 
 
 def _without_gpu(operation: Invocation) -> tuple[torch.device | None, Invocation]:

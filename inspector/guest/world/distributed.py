@@ -48,11 +48,7 @@ class ProcessGroupNCCL:
 
 
 def install(note: Callable[[str], None]) -> None:
-    """Lets this process form groups with processes that do not exist.
-
-    Args:
-        note: takes a remark on something approximated.
-    """
+    """Lets this process form groups with processes that do not exist."""
     with contextlib.suppress(ImportError, AttributeError):
         spawning: Any = importlib.import_module("torch.multiprocessing")
         spawning.spawn = functools.partial(_run_first_process)
@@ -66,10 +62,6 @@ def finished_work(results: Any, tensors: Sequence[torch.Tensor]) -> Any:
     """The results of a collective of c10d, with a `Work` that is done and returns its tensors.
 
     The fake process group's work has no result, which DDP's reducer and hooks ask for.
-
-    Args:
-        results: a `Work`, or a tuple that ends with one.
-        tensors: the tensors that the collective writes to.
     """
     if isinstance(results, tuple):
         return (*results[:-1], finished_work(results[-1], tensors))
@@ -81,11 +73,7 @@ def finished_work(results: Any, tensors: Sequence[torch.Tensor]) -> Any:
 
 
 class _Groups:
-    """Forms process groups.
-
-    Args:
-        note: takes a remark on something approximated.
-    """
+    """Forms process groups."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note

@@ -26,14 +26,10 @@ def install(
 ) -> World:
     """Makes this process believe in the given GPU. Cannot be undone: fork first.
 
-    Args:
-        device: the GPU.
-        folder: an existing scratch folder; takes a small ROCm tree.
-        stubs: names of modules to replace by inert ones.
-        max_values: how many x values of Triton's benchmarks to run; None for all.
-        all_contents: whether tensors of any size have contents: where all kernels are executed.
-        values_are_real: whether each launch is executed whole, so that checks of results compare
-            them; implies `all_contents`.
+    `folder` is an existing scratch folder and takes a small ROCm tree; `max_values` limits the x
+    values of Triton's benchmarks. With `all_contents` tensors of any size have contents: where all
+    kernels are executed; `values_are_real` means that each launch is executed whole, so that checks
+    of results compare them, and implies `all_contents`.
 
     Raises:
         ValueError: a module in `stubs` cannot be replaced.

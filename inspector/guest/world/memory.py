@@ -131,9 +131,6 @@ class View:
 
     Args:
         source: holds or computes the allocation's contents; None if they are uninitialised.
-        nbytes: size of the allocation in bytes.
-        dtype: element type of the view.
-        size: extents of the view.
         stride: strides of the view, in elements.
         offset: position of its first element, in elements.
     """
@@ -181,7 +178,6 @@ class Work:
 
     Args:
         number: position in the order of the script; it depends only on smaller numbers.
-        operands: its tensor arguments, as they were before it.
         written: indices of the operands that it writes to.
         results: shapes of its results that are not arguments.
 
@@ -239,12 +235,7 @@ class Work:
 
 @dataclass(eq=False)  # not frozen: they are made at each operator
 class Recipe:
-    """How to compute one allocation's contents.
-
-    Args:
-        work: produces them.
-        index: which of the storages that it produces.
-    """
+    """How to compute one allocation's contents."""
 
     work: Work
     index: int

@@ -58,19 +58,15 @@ class OperatorPlan:
     """How the dispatcher handles one operator overload.
 
     Args:
-        name: without namespace and overload.
         registry_name: its name in `torch.library._impls`, which lists Python kernels, before the
             dispatch key: `mylib/scale.default`.
-        view: its results share its first tensor's memory.
         mutates: positions and names of the arguments that it writes to.
         returned: positions and names of the arguments that alias a result.
         returns_arguments: all its results are arguments that it writes to.
         changes_shape: it may change the shape of an argument in place.
-        device_position: of its argument `device`, as operators that make tensors have.
         pointwise: the result has the broadcast shape of its inputs.
         takes_sizes: it takes sizes or a device, so the result may be of any size.
         native: torch implements it; else a library, whose Python may launch kernels.
-        reads: the host gets its result.
         agrees: what it is assumed to give for a result and its reference: true (`eq`) or false
             (`ne`), so that the script goes on; None if it does not compare.
         carries: whether it is as true as its operand (`all`), or the opposite (`logical_not`).

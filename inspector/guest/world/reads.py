@@ -82,12 +82,7 @@ def is_unknown(tensor: DeviceTensor) -> bool:
 
 
 def read_operator(operation: Invocation, unknown: bool) -> Any:
-    """The result of an operator that reads device tensors; an assumed one is logged.
-
-    Args:
-        operation: the operator and its arguments.
-        unknown: whether the contents of any operand are unknown.
-    """
+    """The result of an operator that reads device tensors; an assumed one is logged."""
     name = operation.plan.name
     operands = device_tensors((*operation.args, *operation.kwargs.values()))
     if name == "is_pinned":

@@ -47,9 +47,7 @@ def _claiming(wrapper: Any, device: torch.device) -> Any:
 def report_inner_device(wrapper_class: Any, attribute: str) -> None:
     """Makes wrappers that C++ creates report the device of the tensor inside.
 
-    Args:
-        wrapper_class: their class.
-        attribute: of a wrapper: the tensor inside.
+    The tensor inside is their `attribute`.
     """
 
     def device(wrapper: Any) -> Any:

@@ -20,12 +20,7 @@ _DEVICE = torch.device("cuda", 0)
 
 
 class SymmetricMemory:
-    """One rendezvous; takes the place of the extension module's class of the same name.
-
-    Args:
-        tensor: this process's part, whose whole allocation is shared.
-        group: the process group.
-    """
+    """One rendezvous; takes the place of the extension module's class of the same name."""
 
     signal_pad_size = SIGNAL_PAD_BYTES
     multicast_ptr = 0  # AMD's GPUs have none

@@ -401,11 +401,7 @@ def replace(tensor: DeviceTensor, new: torch.Tensor) -> None:
 
 
 def keep_all_contents(are_real: bool) -> None:
-    """Makes every tensor created from now on have contents, whatever its size.
-
-    Args:
-        are_real: whether each launch is executed whole; see `VALUES_ARE_REAL`.
-    """
+    """Makes every tensor created from now on have contents, whatever its size."""
     global FLOAT_LIMIT, INTEGER_LIMIT, ALL_CONTENTS, VALUES_ARE_REAL
     FLOAT_LIMIT = INTEGER_LIMIT = 1 << 62
     ALL_CONTENTS, VALUES_ARE_REAL = True, are_real

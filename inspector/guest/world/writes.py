@@ -19,10 +19,7 @@ def follow_operator(
 ) -> None:
     """Records an in-place operator's effect on its arguments' shapes and contents.
 
-    Args:
-        operation: the operator and its arguments.
-        operands: the device tensors among them.
-        call: the deferred call, if the values that it writes are not known now.
+    `call` is the deferred call, if the values that it writes are not known now.
     """
     plan = operation.plan
     for index, tensor in enumerate(tensors_in(operation.written_arguments())):
@@ -42,11 +39,8 @@ def launched(
 ) -> None:
     """Marks the tensors that a launched kernel writes as unknown until it is executed.
 
-    Args:
-        tensors: the kernel's tensor arguments.
-        is_written: for each of them, whether the kernel may write to it.
-        execute: executes the launch; None if it cannot be executed.
-        refusal: why it cannot be executed.
+    `execute` executes the launch (`deferred.Execute`); None, or a refusal, if it cannot be
+    executed.
     """
     written = {id(t._memory): t._memory for t, writes in zip(tensors, is_written) if writes}
     launch = None

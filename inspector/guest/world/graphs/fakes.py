@@ -22,11 +22,7 @@ from ..tensors import DEVICE_TYPES, GPU
 
 
 class Fakes:
-    """Patches torch's fake tensors, with effect while `active`.
-
-    Args:
-        dispatcher: makes the real tensors that Inductor needs.
-    """
+    """Patches torch's fake tensors, with effect while `active`."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher

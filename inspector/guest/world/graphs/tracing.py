@@ -22,7 +22,6 @@ class Tracing:
     """Patches Dynamo for the stand-in world.
 
     Args:
-        compiling: makes the context in which each trace runs.
         failed: called with a function's name and the error, where Dynamo itself failed on it.
 
     Attributes:
