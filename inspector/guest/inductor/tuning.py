@@ -23,7 +23,7 @@ from ..regular_files import is_allowed, read, read_named
 from ..world.device import StandInDevice
 from .literals import LibraryName
 from .metadata import REDUCTION_BLOCK
-from .source import KernelSource
+from .source import KernelSource, SourceError
 
 OPTIONS = (
     "num_warps",
@@ -43,13 +43,8 @@ DIMENSIONS = ("x", "y", "z")
 _CACHE_ENTRY = "triton_cache_hash"
 
 
-class TuningError(Exception):
-    """Block sizes that cannot be determined: a one-line message and a hint."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class TuningError(SourceError):
+    """Block sizes that cannot be determined."""
 
 
 @dataclass(frozen=True)

@@ -50,41 +50,50 @@ def allocate(nbytes: int) -> Memory:
 
 
 class DeviceStorage:
-    """The storage of a device tensor, with the methods that Python code calls."""
+    """The storage of a device tensor, with the methods that Python code calls.
+
+    It counts in bytes; as `tensor.storage()` in elements. FSDP calls its underscored methods.
+    """
 
     is_cuda = True
 
-    def __init__(self, tensor: DeviceTensor) -> None:
+    def __init__(self, tensor: DeviceTensor, dtype: torch.dtype | None = None) -> None:
         self._tensor = tensor
         self._memory = tensor._memory
+        self._unit = 1 if dtype is None else dtype.itemsize
         self.device = tensor.device
+        if dtype is not None:
+            self.dtype = dtype
 
     def data_ptr(self) -> int:
         return self._memory.address
 
-    def size(self) -> int:
-        """Its size in bytes."""
+    def nbytes(self) -> int:
         return self._memory.nbytes
 
-    nbytes = size
-    __len__ = size
+    def size(self) -> int:
+        return self._memory.nbytes // self._unit
 
     def element_size(self) -> int:
-        """1: the elements of an untyped storage are bytes."""
-        return 1
+        return self._unit
 
-    @property
-    def _cdata(self) -> int:
-        return self._memory.address
-
-    def resize_(self, count: int) -> Any:
+    def resize_(self, count: int) -> DeviceStorage:
         """Changes the size; no contents are allocated or freed."""
-        self._memory.nbytes = count * self.element_size()
+        self._memory.nbytes = count * self._unit
         return self
+
+    def untyped(self) -> DeviceStorage:
+        return DeviceStorage(self._tensor)
 
     def cpu(self) -> Any:
         """The payload's own storage."""
         return self._tensor._payload.untyped_storage()
+
+    _cdata = property(data_ptr)
+    _untyped_storage = property(untyped)
+    __len__ = _size = size
+    _data_ptr = data_ptr
+    _resize_ = resize_
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DeviceStorage) and other._memory is self._memory
@@ -94,31 +103,6 @@ class DeviceStorage:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tensor._payload.untyped_storage(), name)
-
-
-class TypedDeviceStorage(DeviceStorage):
-    """A storage that counts in the tensor's elements. FSDP calls its underscored methods."""
-
-    def __init__(self, tensor: DeviceTensor) -> None:
-        super().__init__(tensor)
-        self.dtype = tensor.dtype
-
-    def size(self) -> int:
-        """Its number of elements."""
-        return self._memory.nbytes // self.element_size()
-
-    def element_size(self) -> int:
-        """Bytes of one element."""
-        return int(self.dtype.itemsize)
-
-    def untyped(self) -> DeviceStorage:
-        """A view of the storage that counts in bytes."""
-        return DeviceStorage(self._tensor)
-
-    _untyped_storage = property(untyped)
-    __len__ = _size = size
-    _data_ptr = DeviceStorage.data_ptr
-    _resize_ = DeviceStorage.resize_
 
 
 class DeviceTensor(torch.Tensor):
@@ -183,7 +167,7 @@ class DeviceTensor(torch.Tensor):
 
     def storage(self) -> Any:
         """Its storage, counted in elements."""
-        return TypedDeviceStorage(self)
+        return DeviceStorage(self, self.dtype)
 
     _typed_storage = storage
 
