@@ -120,6 +120,10 @@ STEERING: list[tuple[str, list[tuple[str, str, int]] | None]] = [
         [("the value of a tensor that would take more than 1 GiB to compute", "False", 2)],
     ),
     (
+        "big = torch.ones(1 << 29, device='cuda')\nlaunch(32 if big.sum() > 0 else 64)",
+        [("the value of a tensor that would take more than 1 GiB to compute", "False", 2)],
+    ),
+    (
         "big = torch.ones(1 << 20, device='cuda')\nadd[(16,)](x, big, z, 4096, B=16)\n"
         "launch(32 if big.max() > 0 else 64)",
         [(f"the value of {WRITTEN}", "False", 3)],

@@ -79,11 +79,10 @@ def _run(seed: int) -> list[Any]:
 
 
 def _small_limits() -> None:
-    """A few elements are a large tensor, and pieces are smaller."""
-    from kinspect.inspector.guest.world import payloads, piecewise, tensors
+    """A few elements are a large tensor."""
+    from kinspect.inspector.guest.world import tensors
 
-    tensors.FLOAT_LIMIT = tensors.INTEGER_LIMIT = payloads.FLOAT_LIMIT = 8
-    piecewise.PIECE_ELEMENTS = 7
+    tensors.FLOAT_LIMIT = tensors.INTEGER_LIMIT = 8
 
 
 @in_world()
@@ -97,21 +96,6 @@ def test_programs_come_out_as_they_would_at_once(world: Any) -> None:
         for index in random.Random(seed).sample(range(len(found)), len(found)):
             its = found[index]
             assert its.tolist() == expected[seed][index], (seed, index, its._memory.refusal)
-
-
-@in_world()
-def test_reductions_go_over_pieces(world: Any) -> None:
-    plain = torch.arange(60, dtype=torch.float32).view(6, 10)
-    answers = [getattr(plain * 2 - 5, name)().item() for name in REDUCED]
-    _small_limits()
-    large = torch.ones(6, 10, device="cuda")
-    large.copy_(plain)
-    found = [getattr(large * 2 - 5, name)().item() for name in REDUCED]
-    assert found == answers
-    assert (large > 3).sum().item() == 56
-
-
-REDUCED = ("sum", "mean", "max", "min", "amax", "amin", "any", "all", "count_nonzero")
 
 
 @in_world()
@@ -141,11 +125,26 @@ def test_shapes_that_rest_on_contents_are_true(world: Any) -> None:
 
 
 @in_world()
-def test_what_was_overwritten_since_is_unknown(world: Any) -> None:
+def test_what_was_overwritten_since_is_as_it_was(world: Any) -> None:
     _small_limits()
+    small, host = torch.ones(4, device="cuda"), torch.ones(80)
+    large = torch.cat([small] * 20)
+    other = large + host.to("cuda")
+    small.fill_(2)
+    assert large.sum().item() == 80
+    assert torch.cat([small] * 20).sum().item() == 160
+    assert other.sum().item() == 160
+    assert large.fill_(3).sum().item() == 240
+
+
+@in_world()
+def test_what_there_was_no_room_to_copy_is_unknown(world: Any) -> None:
+    from kinspect.inspector.guest.world import memory, reads
+
+    _small_limits()
+    memory.MAX_COPIED_BYTES = 8
     small = torch.ones(4, device="cuda")
     large = torch.cat([small] * 20)
     small.fill_(2)
-    assert world._torch._dispatcher.reads.contents(large) is None
+    assert reads.contents(large) is None
     assert "overwritten" in large._memory.refusal
-    assert large.fill_(3).sum().item() == 240

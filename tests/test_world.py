@@ -1033,7 +1033,7 @@ def test_helion_traces_and_chooses(world: World) -> None:
     module = types.SimpleNamespace(BoundKernel=_Bound, PyCodeCache=cache)
     kept = Path(tempfile.mkdtemp()) / "kept.py"
     world.generate(lambda graph: None, 2, lambda name, text: str(_written(kept, text)))
-    world._torch.import_patches()["helion.runtime.kernel"](module)
+    world.import_patches()["helion.runtime.kernel"](module)
     x = torch.ones(4, device="cuda")
     bound = _Bound(x)
     assert bound.device == torch.device("cuda:0")

@@ -22,8 +22,6 @@ class EmulatedKernel(StandInKernel):
     """A kernel on an emulated GPU.
 
     Args:
-        compiled: Triton's compiled kernel.
-        launched: called with the grid and the arguments at each launch.
         parameters: how many arguments it takes, including constants.
     """
 

@@ -29,18 +29,11 @@ class Executor:
     """Takes the place of Triton's compiler, and executes launches.
 
     Args:
-        arch: gfx name.
-        process: executes launches.
         report: called with the outcome of each launch: `{"kernel", "grid", "threads", "reply"}`.
         limit: seconds that one launch may take.
         sample: number of workgroups of each launch to execute; None for all.
         suspended: returns a context with the unpatched torch, for Triton's front end.
-        executed: called with each tensor that a launch wrote to.
-        lds_limit: bytes of LDS that one workgroup may use.
         waiting: returns a context in which the script waits, for a text or for what is told of it.
-
-    Attributes:
-        launches: launches so far.
     """
 
     def __init__(

@@ -25,7 +25,6 @@ class Failures:
     """Collects failures; to pytest a plugin.
 
     Args:
-        path: the script.
         owns_code: whether code is the project's own; a traceback's last such line is the place.
     """
 

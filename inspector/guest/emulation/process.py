@@ -29,7 +29,6 @@ class EmulationError(RuntimeError):
     """A launch that could not be executed, or did something that no kernel may do.
 
     Args:
-        text: the reason.
         kind: `limit` (it takes too long), `hang` (it never ends), `uncovered` (an instruction
             that the emulator lacks) or `failed`.
     """
@@ -44,8 +43,6 @@ class LaunchBuffer:
 
     Args:
         address: address of its first byte, as the script sees it.
-        size: size in bytes.
-        name: name of the argument, for messages.
         backing: address of its bytes in this process; None for `address`.
 
     Attributes:
@@ -67,7 +64,6 @@ class EmulatorProcess:
 
     Args:
         command: starts it; it speaks JSON lines on its standard streams.
-        environment: its environment; None for that of this process.
         told: takes what it says of a launch that goes on: `{"step": text}`, `{"warning": text}`.
 
     Attributes:
@@ -106,10 +102,7 @@ class EmulatorProcess:
     ) -> dict[str, Any]:
         """Executes a launch on the buffers' contents; returns the emulator's reply.
 
-        Args:
-            request: the launch (`inspector/pipeline/emulating.py`).
-            buffers: the memory that it may use.
-            write_back: whether to copy the memory that it wrote back to the buffers.
+        `write_back` says whether the memory that it wrote is copied back to the buffers.
 
         Raises:
             EmulationError: it could not be executed.

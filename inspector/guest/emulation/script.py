@@ -43,10 +43,6 @@ NOT_EMULATED = "is another process, without the emulated GPU"
 def main(request_path: str, hangup_fd: int) -> int:
     """Runs the script in a process that does not outlive the host.
 
-    Args:
-        request_path: see `_main`.
-        hangup_fd: a pipe that the host holds the other end of.
-
     Returns:
         The script's exit status; 128 and the number of the signal that ended it.
     """

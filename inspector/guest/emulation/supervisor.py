@@ -25,10 +25,8 @@ _EMULATOR = b"pipeline.emulating"
 def supervised(run: Callable[[], int], hangup_fd: int) -> int:
     """Runs a function in a child; returns its status, of a signal 128 and its number.
 
-    Args:
-        run: the function; it is called in the child.
-        hangup_fd: a pipe whose other end the host holds: when the host is gone, however it ended,
-            the child and all that it started are ended.
+    `hangup_fd` is a pipe whose other end the host holds: when the host is gone, however it ended,
+    the child and all that it started are ended.
     """
     os.set_inheritable(hangup_fd, False)
     adopt_orphans()

@@ -16,9 +16,6 @@ class WaitLine:
 
     It is shown only while the script can write nothing: while it waits for a compile or a launch.
     Its descriptor is a copy, since tests have their standard error caught.
-
-    Args:
-        descriptor: of standard error.
     """
 
     def __init__(self, descriptor: int = 2) -> None:

@@ -14,11 +14,9 @@ class ConfigChoice:
         number: of the configuration, from 0; of a tuner with fewer it counts on from its first. One
             that cannot be launched is passed over.
         runs: how many configurations are run in all; None for all that there are.
-        note: takes a remark for the user.
 
     Attributes:
         most: configurations of the tuner that has most; 1 where none tunes.
-        chosen: kernel -> the values that it was launched with.
     """
 
     def __init__(self, number: int, runs: int | None, note: Callable[[str], None]) -> None:

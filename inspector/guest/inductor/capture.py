@@ -101,12 +101,6 @@ class _Specialization:
     """One configuration of a kernel for one target.
 
     Args:
-        kernel: the kernel as the file holds it.
-        function: its JITFunction.
-        arguments: types, constants and attributes that the metadata state.
-        meta: the metadata for Triton.
-        config: block sizes and options.
-        arch: gfx name of the target.
         launch: the kernel's first launch in the wrapper, for grid and sizes; None without one.
     """
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.abc
-import importlib.util
 import linecache
 import sys
 from collections.abc import Mapping
@@ -41,7 +39,6 @@ class GeneratedFile:
     debug locations name lines of the user's file.
 
     Args:
-        path: the file.
         trust: whether its inner modules may be run where a kernel's source alone does not suffice.
     """
 
@@ -161,36 +158,15 @@ def _restore_old_names() -> None:
             vars(math).setdefault(name, function)
 
 
-class _Loader(importlib.abc.InspectLoader):
-    """A loader that runs code compiled beforehand, in a namespace with names set beforehand."""
-
-    def __init__(self, code: CodeType, namespace: Mapping[str, Any]) -> None:
-        self._code = code
-        self._namespace = namespace
-
-    def get_source(self, fullname: str) -> str | None:
-        return None
-
-    def get_code(self, fullname: str) -> CodeType:
-        return self._code
-
-    def exec_module(self, module: ModuleType) -> None:
-        vars(module).update(self._namespace)
-        super().exec_module(module)
-
-
 def _load(
     code: CodeType, source: KernelSource, namespace: Mapping[str, Any], path: str
 ) -> ModuleType:
-    """Runs the module that a kernel stands in."""
-    name = f"_kinspect_inductor_{source.line}_{source.function}"
-    spec = importlib.util.spec_from_loader(name, _Loader(code, namespace))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    """Runs the module that a kernel stands in, with names set beforehand."""
+    module = ModuleType(f"_kinspect_inductor_{source.line}_{source.function}")
+    sys.modules[module.__name__] = module
+    vars(module).update(namespace)
     try:
-        spec.loader.exec_module(module)
+        exec(code, vars(module))
     except Exception as error:
         text = " ".join(str(error).split())
         raise SourceError(

@@ -26,11 +26,8 @@ class UnknownSizeError(Exception):
 def grid_of(stated: Any, meta: Mapping[str, Any], sizes: Sizes, passed: tuple[Any, ...]) -> Grid:
     """A launch's grid; None where it depends on values known only at run time.
 
-    Args:
-        stated: the value of the launch's `grid=`; None without one.
-        meta: `inductor_meta`.
-        sizes: see `Sizes`.
-        passed: the launch's positional arguments; for a `FixedGrid` the grid comes last.
+    `stated` is the launch's `grid=`, `meta` its `inductor_meta`, `passed` its positional arguments:
+    for a `FixedGrid` the grid comes last.
     """
     try:
         if stated is not None:

@@ -58,9 +58,7 @@ class Construction:
 def read(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
     """The value of an expression.
 
-    Args:
-        node: the expression.
-        names: values of plain names; any other name becomes a `LibraryName`.
+    Of `names` the values are known; any other name becomes a `LibraryName`.
 
     Raises:
         UnreadableError: it is neither a literal, arithmetic on integers, nor a call or a name.

@@ -34,7 +34,6 @@ class KernelArguments:
 
     Args:
         types: argument -> Triton type, without the constants.
-        constants: argument -> value.
         attributes: position of an argument -> Triton's attributes of it.
     """
 
@@ -46,11 +45,6 @@ class KernelArguments:
         self, names: Sequence[str], values: Mapping[str, Any], defaults: Mapping[str, Any]
     ) -> tuple[dict[str, str], dict[str, Any], dict[tuple[int, ...], Any]]:
         """Signature, constants and attributes as `ASTSource` takes them.
-
-        Args:
-            names: the kernel's parameters, in order.
-            values: block sizes and other constants of one configuration.
-            defaults: the parameters' default values.
 
         Raises:
             MetadataError: an argument has neither a type nor a value.
@@ -88,10 +82,6 @@ def triton_meta(keywords: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def arguments(meta: Mapping[str, Any], names: Sequence[str]) -> KernelArguments:
     """Reads the metadata of a kernel.
-
-    Args:
-        meta: see `triton_meta`.
-        names: the kernel's parameters, in order.
 
     Raises:
         MetadataError: the metadata are in none of the known forms.

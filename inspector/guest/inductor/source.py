@@ -56,15 +56,9 @@ class KernelSource:
 
     Args:
         name: what the wrapper calls it, the function's own name otherwise.
-        function: name of the function.
-        text: the inner module.
-        line: line of the file at which `text` begins.
         verbatim: whether the lines of `text` are lines of the file.
-        heuristic: one of `HEURISTICS`.
-        keywords: the decorator's arguments.
         stored_at: path of the single-kernel module that Inductor wrote; None if not stated.
         origins: the operators it was fused from, as the comment above it lists them.
-        nodes: the operations of the traced graph, from the same comment.
     """
 
     name: str

@@ -23,7 +23,7 @@ from ..regular_files import is_allowed, read, read_named
 from ..world.device import StandInDevice
 from .literals import LibraryName
 from .metadata import REDUCTION_BLOCK
-from .source import KernelSource
+from .source import KernelSource, SourceError
 
 OPTIONS = (
     "num_warps",
@@ -43,24 +43,13 @@ DIMENSIONS = ("x", "y", "z")
 _CACHE_ENTRY = "triton_cache_hash"
 
 
-class TuningError(Exception):
-    """Block sizes that cannot be determined: a one-line message and a hint."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class TuningError(SourceError):
+    """Block sizes that cannot be determined."""
 
 
 @dataclass(frozen=True)
 class Configs:
-    """The configurations of one kernel.
-
-    Args:
-        values: each configuration's block sizes, num_warps, num_stages and AMD's options.
-        provenance: where they come from, for the user.
-        by_a_run: whether a real run chose them.
-    """
+    """The configurations of one kernel."""
 
     values: tuple[Mapping[str, Any], ...]
     provenance: str
@@ -71,12 +60,6 @@ def configs_of(
     source: KernelSource, path: str, names: Sequence[str], device: StandInDevice
 ) -> Configs:
     """The configurations to compile a kernel with.
-
-    Args:
-        source: the kernel.
-        path: the file that it stands in.
-        names: the kernel's parameters.
-        device: the target.
 
     Raises:
         TuningError: torch is missing, or its heuristics refuse the kernel.

@@ -17,7 +17,6 @@ class WrapperLaunch:
     """One `kernel.run(...)`.
 
     Args:
-        line: in the wrapper.
         args: values of the positional arguments; None for one known only in a run (a tensor).
         grid: the value of `grid=`; None without one.
     """
@@ -58,9 +57,7 @@ def numels(function: ast.FunctionDef, names: Sequence[str]) -> dict[str, int]:
 def sizes_of(launch: WrapperLaunch, names: Sequence[str]) -> dict[str, int]:
     """The sizes (`xnumel`, `r0_numel`, ...) that a launch passes as plain numbers.
 
-    Args:
-        launch: one of a kernel's launches.
-        names: the arguments that it passes, in order.
+    `names` are those of its arguments, in order.
     """
     passed = zip(names, launch.args)
     return {n: v for n, v in passed if n.endswith("numel") and type(v) is int}

@@ -48,11 +48,7 @@ class Assumptions:
         self.gave_times = False
 
     def watch(self, owns: Callable[[CodeType], bool]) -> None:
-        """Sets which code is the user's: assumptions are logged at lines of that code.
-
-        Args:
-            owns: whether a code object is the user's.
-        """
+        """Sets which code is the user's: assumptions are logged at lines of that code."""
         self._owns = owns
 
     def reverse(self, questions: Iterable[Question]) -> None:
@@ -62,10 +58,7 @@ class Assumptions:
     def answer(self, question_text: str, assumed: Any, reason: str | None = None) -> Any:
         """Logs an assumption, unless the script only prints the value.
 
-        Args:
-            question_text: what the script asked for, in words.
-            assumed: the assumed value.
-            reason: why a kernel's output is unknown; see `refusal.REASONS`.
+        Where a kernel's output is unknown, `reason` is one of `refusal.REASONS`.
 
         Returns:
             The value to give the script: `assumed`, or the other one if the question is reversed.
@@ -91,9 +84,6 @@ class Assumptions:
         """Counts a check that cannot mean anything, by the user's line that makes it.
 
         Called by the function that the user's code calls, or that the answer is given for.
-
-        Args:
-            question_text: what is checked, in words.
         """
         frame = None if self._muted else self._asking_frame()
         if frame is not None:
@@ -101,12 +91,7 @@ class Assumptions:
             self.unjudged[question] = self.unjudged.get(question, 0) + 1
 
     def note_emulated(self, question_text: str, value: Any) -> None:
-        """Logs a value read from memory that an executed kernel wrote, unless it is only printed.
-
-        Args:
-            question_text: what the script asked for, in words.
-            value: the value that it got.
-        """
+        """Logs a value read from memory that a kernel wrote, unless it is only printed."""
         site = self._asking_site()
         if site is not None and len(self._emulated) < MAX_ASSUMPTIONS:
             file, line = site
@@ -245,8 +230,6 @@ class UnknownFloat(float):
     """An unknown float. Comparing it, or converting it to an integer, logs an assumption.
 
     Args:
-        value: the assumed value.
-        origin: where it comes from, in words.
         reason: why it is unknown, if a kernel wrote it; see `refusal.REASONS`.
     """
 

@@ -46,11 +46,9 @@ def install(
 ) -> None:
     """Replaces Triton's benchmark helpers in this process.
 
-    Args:
-        note: takes a remark for the user.
-        max_values: how many x values of each benchmark to run; None for all.
-        failures_are_real: whether what a benchmark raises ends the script, as Triton has it; else
-            it becomes a note, and the next point is run.
+    `max_values` limits the x values of each benchmark; None for all. With `failures_are_real` what
+    a benchmark raises ends the script, as Triton has it; else it becomes a note, and the next point
+    is run.
     """
     os.environ.setdefault("MPLBACKEND", "Agg")
     testing: Any = importlib.import_module("triton.testing")

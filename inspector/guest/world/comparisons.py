@@ -14,6 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .assumptions import LOG, UnknownFloat
+from .reads import is_unknown
+from .tensors import DeviceTensor
 
 
 def _pass(*args: Any, **kwargs: Any) -> None:
@@ -37,13 +39,11 @@ def _assumed_equal(
 
 
 def _is_unknown_tensor(value: Any) -> bool:
-    dispatcher = getattr(value, "dispatcher", None)
-    return dispatcher is not None and bool(dispatcher.reads.is_unknown(value))
+    return isinstance(value, DeviceTensor) and is_unknown(value)
 
 
 def _reason(value: Any) -> str | None:
-    dispatcher = getattr(value, "dispatcher", None)
-    return value._memory.reason if dispatcher is not None else None
+    return value._memory.reason if isinstance(value, DeviceTensor) else None
 
 
 def _is_unknown_array(value: Any) -> bool:
@@ -91,10 +91,7 @@ def install(torch: Any, *, compares: bool) -> None:
     Comparisons by which a script may decide (`allclose`) are done on known values; of unknown ones
     they are assumed to be true.
 
-    Args:
-        torch: the module.
-        compares: whether assertions (`assert_close`) compare known values; else they compare
-            nothing.
+    With `compares` assertions (`assert_close`) compare known values; else they compare nothing.
     """
 
     def replace(owner: Any, name: str) -> None:

@@ -1,45 +1,53 @@
-"""Contents of large tensors, computed only if the host reads something that depends on them.
+"""Work on large tensors, and launches: run only if the host reads something that depends on it.
 
-An operator on a large tensor is not run: this module stores its call, with the calls that its
-operands come from. When the script reads a value (`mask.sum().item()`, `lengths.max()`),
-`rerunning` runs the calls that lead to it.
+At an operator on a large tensor, or at a launch, nothing is run or copied: its call is stored as
+the recipe of the memory that it writes to, with the memory that it reads. `rerunning` runs the
+calls that lead to what the script reads (`mask.sum().item()`, `lengths.max()`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from .contents import (
-    UNTOUCHED,
-    DeferredWork,
-    KnownOperand,
-    OutputMarker,
-    Recipe,
-    StridedView,
-    UnknownError,
-)
-from .operator_plans import OVERWRITING, SHAPED, Invocation, OperatorPlan
-from .payloads import tensors
-from .tensors import DeviceTensor, bytes_of
+from .memory import Memory, Recipe, Snapshot, UnknownError, View, Work, view_of
+from .operators import OVERWRITING, SHAPED, Invocation, OperatorPlan, tensors_in
+from .refusal import REASONS, LaunchRefusedError
+from .tensors import DeviceTensor
 
 MAX_DEPTH = 200
-"""Length of the longest chain of deferred calls: a training loop would extend one without end."""
+"""Length of the longest chain of deferred work: a training loop would extend one without end."""
+MAX_ALIVE_BYTES = 1 << 30
+"""Bytes of memory that deferred work may keep alive when a launch is added."""
+# Throughput of one CPU core, to an order of magnitude.
+ELEMENTS_PER_SECOND, RANDOM_PER_SECOND, PRODUCTS_PER_SECOND = 5e8, 1e8, 5e9
+CONVOLUTIONS = frozenset(("convolution", "_convolution"))
+ATTENTION = frozenset(("scaled_dot_product_attention", "_scaled_dot_product_attention_math"))
+PRODUCTS = frozenset(
+    (
+        *("mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "linear", "matmul", "_int_mm"),
+        *("_scaled_mm", *CONVOLUTIONS, *ATTENTION),
+    )
+)
+
+Execute = Callable[[Sequence[torch.Tensor], Sequence[int], float], None]
+"""Executes a launch: (allocations, written, seconds). The allocations are byte tensors, changed in
+place; `written` lists the indices of those that may change. Raises `LaunchRefusedError`."""
+_numbers = itertools.count()
 
 
-@dataclass(eq=False)  # not frozen: they are made at each operator
-class Call(DeferredWork):
+@dataclass(eq=False)
+class Call(Work):
     """A deferred operator.
 
     Args:
-        func: the operator overload.
-        plan: how the dispatcher handles the overload.
-        args: its positional arguments, with operands and `OutputMarker`s in place of tensors.
-        kwargs: its keyword arguments, in the same form.
+        args: its positional arguments, with `View`s in place of tensors.
         seed: seed of its random numbers.
     """
 
@@ -49,146 +57,182 @@ class Call(DeferredWork):
     kwargs: Mapping[str, Any]
     seed: int
 
+    @property
+    def seconds(self) -> float:
+        """Estimated CPU seconds, so that a call that would take too long is not begun."""
+        if self.plan.name in PRODUCTS and self.results:
+            return self.results[0].count * self._products_per_element() / PRODUCTS_PER_SECOND
+        is_random = torch.Tag.nondeterministic_seeded in self.func.tags
+        count = max((view.count for view in (*self.operands, *self.results)), default=0)
+        return count / (RANDOM_PER_SECOND if is_random else ELEMENTS_PER_SECOND)
+
+    def _products_per_element(self) -> float:
+        """Multiplications for each element of the result."""
+        sizes = [view.size for view in self.operands]
+        if len(sizes) > 1 and self.plan.name in CONVOLUTIONS:
+            return math.prod(sizes[1][1:])  # the filter: channels times window
+        if len(sizes) > 1 and self.plan.name in ATTENTION:
+            return 2.0 * sizes[1][-2]  # Q times K, then times V, over the length of the keys
+        return max((size[-1] for size in sizes if len(size) > 1), default=1)
+
+    def run(self, tensors: Sequence[torch.Tensor], seconds: float) -> list[Any]:
+        """Runs the operator; its random numbers depend only on its place in the script."""
+        torch.manual_seed((self.seed << 32) + (self.number << 12))
+        tensor_by_view = {id(view): tensor for view, tensor in zip(self.operands, tensors)}
+
+        def tensor_for(view: View) -> torch.Tensor:
+            return tensor_by_view[id(view)]
+
+        args = [_map_views(value, tensor_for) for value in self.args]
+        kwargs = {name: _map_views(value, tensor_for) for name, value in self.kwargs.items()}
+        results = self.func(*args, **kwargs)
+        if self.written:
+            return [tensors[index].untyped_storage() for index in self.written]
+        pairs = zip(tensors_in(results), self.results)
+        return [_as_predicted(result, view).untyped_storage() for result, view in pairs]
+
     def settle(self, storages: list[Any]) -> None:
         """Stores the storages that it produced, and drops its operands and arguments."""
         super().settle(storages)
         self.args, self.kwargs = (), {}
 
 
-_TENSORS = (torch.Tensor, KnownOperand, StridedView, OutputMarker)
+@dataclass(eq=False)
+class Launch(Work):
+    """A launch of a kernel; its operands are allocations, as bytes."""
 
+    execute: Execute
+    refusal: LaunchRefusedError | None = field(default=None, init=False)
 
-class Deferred:
-    """Defers the operators of one run of a script."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.by_kernels = True
 
-    def __init__(self) -> None:
-        self.numbers = itertools.count()
+    @property
+    def nbytes(self) -> int:
+        """Bytes that running it allocates: a copy here, one in the emulator's process."""
+        return 2 * sum(view.nbytes for view in self.operands)
 
-    def keep(self, operation: Invocation, results: Any) -> Call | None:
-        """Defers an operator; None if some operand's contents can never be known.
+    def run(self, tensors: Sequence[torch.Tensor], seconds: float) -> list[Any]:
+        """Executes it.
 
-        Args:
-            operation: the operator and its arguments; devices among them are the CPU.
-            results: tensors of its results' shapes; None if its results are its targets.
+        Raises:
+            UnknownError: that fails now or failed before.
         """
-        plan = operation.plan
-        if plan.uninitialised or plan.view or not plan.native:
-            return None
-        arguments = _StoredArguments(plan)
-        try:
-            args, kwargs = arguments.stored(operation.args, operation.kwargs)
-        except UnknownError:
-            return None
-        operands, targets = arguments.operands, arguments.targets
-        depth = depth_over((*operands, *targets))
-        if depth > MAX_DEPTH:
-            return None
-        return Call(
-            number=next(self.numbers),
-            targets=tuple(targets),
-            operands=tuple(operands),
-            results=tuple(map(geometry_of, tensors(results))),
-            depth=depth,
-            by_kernels=any(map(is_by_kernels, (*operands, *targets))),
-            func=operation.func,
-            plan=plan,
-            args=args,
-            kwargs=kwargs,
-            seed=torch.initial_seed() % (1 << 30),
-        )
+        if self.refusal is None:
+            try:
+                self.execute(tensors, self.written, seconds)
+            except LaunchRefusedError as refusal:
+                self.refusal = refusal
+        if self.refusal is not None:
+            raise UnknownError(str(self.refusal), self.refusal.reason)
+        return [tensors[index].untyped_storage() for index in self.written]
+
+    def settle(self, storages: list[Any]) -> None:
+        """Stores the storages that it wrote, and drops what it would be executed with again."""
+        super().settle(storages)
+        del self.execute
 
 
-class _StoredArguments:
-    """The arguments of a call in the form in which a deferred call stores them.
+def deferred_call(operation: Invocation, results: Any) -> Call | None:
+    """Defers an operator; None if some operand's contents can never be known.
 
     Args:
-        plan: of the operator.
-
-    Attributes:
-        operands: the tensor arguments that the operator reads.
-        targets: those that it writes to.
+        operation: the operator and its arguments; devices among them are the CPU.
+        results: tensors of its results' shapes; None if its results are arguments.
     """
+    plan = operation.plan
+    if plan.uninitialised or plan.view or not plan.native:
+        return None
+    operands: list[View] = []
+    written: list[int] = []
 
-    def __init__(self, plan: OperatorPlan) -> None:
-        self._plan = plan
-        self.operands: list[KnownOperand | StridedView] = []
-        self.targets: list[KnownOperand | StridedView] = []
+    def read(tensor: torch.Tensor) -> View:
+        is_shaped = plan.name in SHAPED and not operands
+        operands.append(view_of(tensor) if is_shaped else _operand(tensor))
+        return operands[-1]
 
-    def stored(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments with operands and `OutputMarker`s in place of tensors."""
-        written_positions = dict(self._plan.mutates)
-        written_names = written_positions.values()
-        stored_args = [
-            map_operands(v, self._target if position in written_positions else self._operand)
-            for position, v in enumerate(args)
+    def write(tensor: torch.Tensor) -> View:
+        overwrites = plan.name in OVERWRITING and isinstance(tensor, DeviceTensor)
+        blank = view_of(tensor._payload) if overwrites else None
+        written.append(len(operands))
+        operands.append(blank if blank is not None and blank.is_whole else _operand(tensor))
+        return operands[-1]
+
+    written_names = dict(plan.mutates)
+    try:
+        args = [
+            _map_views(value, write if position in written_names else read)
+            for position, value in enumerate(operation.args)
         ]
-        stored_kwargs = {
-            name: map_operands(v, self._target if name in written_names else self._operand)
-            for name, v in kwargs.items()
+        kwargs = {
+            name: _map_views(value, write if name in written_names.values() else read)
+            for name, value in operation.kwargs.items()
             if name != "generator"
         }
-        return stored_args, stored_kwargs
-
-    def _operand(self, tensor: torch.Tensor) -> KnownOperand | StridedView:
-        shaped = self._plan.name in SHAPED and not self.operands
-        self.operands.append(geometry_of(tensor) if shaped else _operand(tensor))
-        return self.operands[-1]
-
-    def _target(self, tensor: torch.Tensor) -> OutputMarker:
-        self.targets.append(_written_operand(tensor, self._plan))
-        return OutputMarker(len(self.targets) - 1)
-
-
-def part_of(tensor: DeviceTensor, source: Recipe | None) -> StridedView:
-    """A device tensor as a view of the allocation that `source` computes."""
-    return geometry_of(tensor._payload, source)
-
-
-def geometry_of(tensor: torch.Tensor, source: Recipe | None = None) -> StridedView:
-    """A plain or meta tensor as a view of its storage."""
-    size, stride, offset = tensor.shape, tensor.stride(), tensor.storage_offset()
-    return StridedView(source, bytes_of(tensor), tensor.dtype, size, stride, offset)
+    except UnknownError:
+        return None
+    call = Call(
+        number=next(_numbers),
+        operands=tuple(operands),
+        written=tuple(written),
+        results=tuple(map(view_of, tensors_in(results))),
+        func=operation.func,
+        plan=plan,
+        args=args,
+        kwargs=kwargs,
+        seed=torch.initial_seed() % (1 << 30),
+    )
+    return call if call.depth <= MAX_DEPTH else None
 
 
-def map_operands(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Applies `change` to the tensors and their stand-ins in an argument, lists and tuples too."""
-    if isinstance(value, _TENSORS):
+def deferred_launch(
+    tensors: Sequence[DeviceTensor], is_written: Sequence[bool], execute: Execute
+) -> Launch | None:
+    """Defers a launch: makes it the recipe of the memory that it writes to.
+
+    `execute` gets the arguments' allocations: each once, in the order of the arguments.
+
+    Returns:
+        The launch; None, with nothing changed, if its inputs cannot be known.
+    """
+    owners = {id(tensor._memory): tensor for tensor in reversed(tensors)}
+    memories = list(dict.fromkeys(id(tensor._memory) for tensor in tensors))
+    written = {id(tensor._memory) for tensor, writes in zip(tensors, is_written) if writes}
+    try:
+        operands = tuple(_allocation(owners[memory], memory in written) for memory in memories)
+    except UnknownError:
+        return None
+    indices = tuple(index for index, memory in enumerate(memories) if memory in written)
+    launch = Launch(next(_numbers), operands, indices, (), execute)
+    if launch.depth > MAX_DEPTH or Snapshot.alive_bytes > MAX_ALIVE_BYTES:
+        return None
+    for storage_index, index in enumerate(indices):
+        owners[memories[index]]._memory.recipe = Recipe(launch, storage_index)
+    return launch
+
+
+def _map_views(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Applies `change` to the tensors, or the views, in an argument, lists and tuples too."""
+    if isinstance(value, (torch.Tensor, View)):
         return change(value)
     if isinstance(value, (list, tuple)):
-        changed = [map_operands(inner, change) for inner in value]
+        changed = [_map_views(inner, change) for inner in value]
         return changed if isinstance(value, list) else tuple(changed)
     return value
 
 
-def depth_over(operands: Iterable[KnownOperand | StridedView]) -> int:
-    """The `depth` of work on these operands."""
-    return 1 + max((source.call.depth for source in sources_of(operands)), default=0)
-
-
-def is_by_kernels(operand: KnownOperand | StridedView) -> bool:
-    """Whether an operand's contents depend on a kernel."""
-    return any(source.call.by_kernels for source in sources_of((operand,)))
-
-
-def sources_of(operands: Iterable[KnownOperand | StridedView]) -> Iterator[Recipe]:
-    """The recipes of the operands that have yet to be computed."""
-    for operand in operands:
-        if isinstance(operand, StridedView) and operand.source is not None:
-            yield operand.source
-
-
-def _operand(tensor: torch.Tensor) -> KnownOperand | StridedView:
-    """A tensor that an operator reads, in the form that a deferred call stores."""
+def _operand(tensor: torch.Tensor) -> View:
+    """A tensor with its present contents, known or deferred."""
     if isinstance(tensor, DeviceTensor):
-        memory = tensor._memory
-        if not (memory.unknown or tensor._payload.is_meta):
-            return KnownOperand(tensor._payload, memory, memory.version)
+        memory, payload = tensor._memory, tensor._payload
+        if not (memory.unknown or payload.is_meta):
+            return view_of(payload, _snapshot(memory, payload))
         if memory.recipe is not None:
-            return part_of(tensor, memory.recipe)
+            return view_of(payload, memory.recipe)
     elif type(tensor) in (torch.Tensor, torch.nn.Parameter) and _counts(tensor):
-        return KnownOperand(tensor.detach(), tensor, tensor._version)
+        plain = tensor.detach()
+        return view_of(plain, Snapshot(plain.untyped_storage(), plain))
     raise UnknownError("that nobody knows")
 
 
@@ -197,20 +241,38 @@ def _counts(tensor: torch.Tensor) -> bool:
     return tensor.is_cpu and not tensor.is_inference()
 
 
-def _written_operand(tensor: torch.Tensor, plan: OperatorPlan) -> KnownOperand | StridedView:
-    """A tensor that an operator writes to, in the form that a deferred call stores.
-
-    It has no contents if the operator overwrites all of them.
-    """
-    if isinstance(tensor, DeviceTensor) and plan.name in OVERWRITING and is_whole(tensor):
-        return part_of(tensor, None)
-    operand = _operand(tensor)
-    if isinstance(operand, KnownOperand):  # the operator is about to change it
-        copied = geometry_of(operand.tensor).of(operand.tensor.untyped_storage().clone())
-        return KnownOperand(copied, UNTOUCHED, UNTOUCHED.version)
-    return operand
+def _snapshot(memory: Memory, payload: torch.Tensor) -> Snapshot:
+    """The snapshot of an allocation's present contents, which all deferred work shares."""
+    snapshot = memory.snapshot() if memory.snapshot is not None else None
+    if snapshot is None:
+        snapshot = Snapshot(payload.untyped_storage())
+        memory.snapshot = weakref.ref(snapshot)
+    return snapshot
 
 
-def is_whole(tensor: DeviceTensor) -> bool:
-    """Whether a tensor covers its whole allocation, in memory order."""
-    return part_of(tensor, None).is_whole
+def _allocation(tensor: DeviceTensor, is_written: bool) -> View:
+    """A tensor's whole allocation, as bytes."""
+    memory, payload = tensor._memory, tensor._payload
+    nbytes = int(payload.untyped_storage().size())
+    allocation = View(memory.recipe, nbytes, torch.uint8, (nbytes,), (1,), 0)
+    if memory.recipe is not None and (memory.unknown or payload.is_meta):
+        return allocation
+    # Uninitialised memory is fine: the kernel may write it, or read only an initialised part.
+    is_blank = memory.unknown and memory.blank and (is_written or memory.unset is not None)
+    if (memory.unknown or payload.is_meta) and not is_blank:
+        raise UnknownError(REASONS["inputs"], "inputs")
+    allocation.source = None if payload.is_meta else _snapshot(memory, payload)
+    return allocation
+
+
+def _as_predicted(result: torch.Tensor, predicted: View) -> torch.Tensor:
+    """A result in the memory layout that the operator's meta kernel predicted."""
+    found = view_of(result)
+    if (tuple(found.stride), found.offset, found.nbytes) == (
+        tuple(predicted.stride),
+        predicted.offset,
+        predicted.nbytes,
+    ):
+        return result
+    storage = torch.empty(predicted.nbytes, dtype=torch.uint8).untyped_storage()
+    return predicted.of(storage).copy_(result)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from types import MappingProxyType
 from typing import Any
 
-GIB = 1 << 30
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 MAX_THREADS_PER_BLOCK = 1024
 """Work-items of a workgroup, on every AMD GPU (LLVM, IsaInfo::getMaxFlatWorkGroupSize)."""
 
@@ -21,19 +20,11 @@ class StandInDevice:
     """One AMD GPU.
 
     Args:
-        arch: bare gfx name, `gfx942`.
         wave_size: lanes of a wave as HIP reports it: 64 or 32.
-        name: product name.
         compute_units: CUs, or None where it is not published.
         compute_units_per_multiprocessor: 2 where HIP counts WGPs as multiprocessors, else 1.
-        lds_bytes: LDS that one workgroup may ask for.
-        memory_bytes: device memory.
         max_threads_per_cu: threads that one HIP multiprocessor holds at most.
         registers_per_block: 32-bit registers that HIP grants one workgroup.
-        clock_khz: peak engine clock.
-        memory_clock_khz: memory clock.
-        memory_bus_bits: width of the memory bus.
-        l2_bytes: L2 cache.
         features: the target features that HIP appends to the name, `sramecc+:xnack-`.
     """
 
@@ -70,7 +61,7 @@ class StandInDevice:
             raise ValueError("a device needs an arch, such as gfx942")
         names = {f.name for f in fields(cls)}
         stated_fields = {k: v for k, v in stated.items() if k in names and v is not None}
-        values = {"name": f"AMD {arch}", **_family(arch), **stated_fields, "arch": arch}
+        values = {**_family(arch), **stated_fields, "arch": arch}
         return cls(**values)
 
     @property
@@ -142,108 +133,35 @@ class StandInDevice:
         }
 
 
-_CDNA: Mapping[str, Any] = MappingProxyType(
-    {
-        "wave_size": 64,
-        "compute_units": 304,
-        "compute_units_per_multiprocessor": 1,
-        "lds_bytes": 64 << 10,
-        "memory_bytes": 192 * GIB,
-        "max_threads_per_cu": 2048,
-        "registers_per_block": 65536,
-        "clock_khz": 2_100_000,
-        "memory_clock_khz": 1_300_000,
-        "memory_bus_bits": 8192,
-        "l2_bytes": 4 << 20,
-        "features": "sramecc+:xnack-",
-    }
+_COLUMNS = (
+    *("name", "compute_units", "lds_bytes", "memory_bytes", "clock_khz", "memory_clock_khz"),
+    *("memory_bus_bits", "l2_bytes"),
 )
-_RDNA: Mapping[str, Any] = MappingProxyType(
-    {
-        "wave_size": 32,
-        "compute_units": 96,
-        "compute_units_per_multiprocessor": 2,
-        "lds_bytes": 64 << 10,
-        "memory_bytes": 24 * GIB,
-        "max_threads_per_cu": 2048,
-        "registers_per_block": 65536,
-        "clock_khz": 2_500_000,
-        "memory_clock_khz": 1_249_000,
-        "memory_bus_bits": 384,
-        "l2_bytes": 6 << 20,
-        "features": "",
-    }
-)
-# Longest prefix of the gfx name first. What the family's figures above do not say, or say otherwise
-# (AMD's product pages; the LDS is LLVM's FeatureAddressableLocalMemorySize*).
-_FAMILIES: tuple[tuple[str, Mapping[str, Any]], ...] = (
-    (
-        "gfx90a",
-        {
-            **_CDNA,
-            "name": "AMD Instinct MI250X",
-            "compute_units": 110,
-            "memory_bytes": 64 * GIB,
-            "clock_khz": 1_700_000,
-            "memory_clock_khz": 1_600_000,
-            "memory_bus_bits": 4096,
-            "l2_bytes": 8 << 20,
-        },
-    ),
-    (
-        "gfx908",
-        {
-            **_CDNA,
-            "name": "AMD Instinct MI100",
-            "compute_units": 120,
-            "memory_bytes": 32 * GIB,
-            "clock_khz": 1_502_000,
-            "memory_clock_khz": 1_200_000,
-            "memory_bus_bits": 4096,
-            "l2_bytes": 8 << 20,
-        },
-    ),
-    (
-        "gfx906",
-        {
-            **_CDNA,
-            "name": "AMD Instinct MI60",
-            "compute_units": 64,
-            "memory_bytes": 32 * GIB,
-            "clock_khz": 1_800_000,
-            "memory_clock_khz": 1_000_000,
-            "memory_bus_bits": 4096,
-        },
-    ),
-    ("gfx942", {**_CDNA, "name": "AMD Instinct MI300X"}),
-    (
-        "gfx950",
-        {
-            **_CDNA,
-            "name": "AMD Instinct MI355X",
-            "compute_units": 256,
-            "lds_bytes": 160 << 10,
-            "memory_bytes": 288 * GIB,
-            "clock_khz": 2_400_000,
-            "memory_clock_khz": 1_900_000,
-        },
-    ),
-    (
-        "gfx125",
-        {
-            **_RDNA,
-            "compute_units": 256,
-            "compute_units_per_multiprocessor": 1,
-            "lds_bytes": 320 << 10,
-            "memory_bytes": 432 * GIB,
-        },
-    ),
-    ("gfx120", {**_RDNA, "compute_units": 64, "memory_bytes": 16 * GIB, "memory_bus_bits": 256}),
-    ("gfx115", {**_RDNA, "compute_units": 40, "memory_bytes": 64 * GIB, "memory_bus_bits": 256}),
-    ("gfx1", _RDNA),
-    ("gfx", _CDNA),
+# Longest prefix of the gfx name first (AMD's product pages; the LDS is LLVM's
+# FeatureAddressableLocalMemorySize*).
+_FAMILIES: tuple[tuple[Any, ...], ...] = (
+    ("gfx90a", "Instinct MI250X", 110, 64 * KIB, 64 * GIB, 1_700_000, 1_600_000, 4096, 8 * MIB),
+    ("gfx908", "Instinct MI100", 120, 64 * KIB, 32 * GIB, 1_502_000, 1_200_000, 4096, 8 * MIB),
+    ("gfx906", "Instinct MI60", 64, 64 * KIB, 32 * GIB, 1_800_000, 1_000_000, 4096, 4 * MIB),
+    ("gfx942", "Instinct MI300X", 304, 64 * KIB, 192 * GIB, 2_100_000, 1_300_000, 8192, 4 * MIB),
+    ("gfx950", "Instinct MI355X", 256, 160 * KIB, 288 * GIB, 2_400_000, 1_900_000, 8192, 4 * MIB),
+    ("gfx125", "", 256, 320 * KIB, 432 * GIB, 2_500_000, 1_249_000, 384, 6 * MIB),
+    ("gfx120", "", 64, 64 * KIB, 16 * GIB, 2_500_000, 1_249_000, 256, 6 * MIB),
+    ("gfx115", "", 40, 64 * KIB, 64 * GIB, 2_500_000, 1_249_000, 256, 6 * MIB),
+    ("gfx1", "", 96, 64 * KIB, 24 * GIB, 2_500_000, 1_249_000, 384, 6 * MIB),
+    ("", "", 304, 64 * KIB, 192 * GIB, 2_100_000, 1_300_000, 8192, 4 * MIB),
 )
 
 
-def _family(arch: str) -> Mapping[str, Any]:
-    return next((figures for prefix, figures in _FAMILIES if arch.startswith(prefix)), _CDNA)
+def _family(arch: str) -> dict[str, Any]:
+    """The figures of a target that the host does not state."""
+    _, product, *figures = next(row for row in _FAMILIES if arch.startswith(row[0]))
+    is_rdna = arch.startswith("gfx1")
+    return {
+        **dict(zip(_COLUMNS, (f"AMD {product or arch}", *figures))),
+        "wave_size": 32 if is_rdna else 64,
+        "compute_units_per_multiprocessor": 2 if is_rdna and not arch.startswith("gfx125") else 1,
+        "max_threads_per_cu": 2048,
+        "registers_per_block": 65536,
+        "features": "" if is_rdna else "sramecc+:xnack-",
+    }

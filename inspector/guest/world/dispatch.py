@@ -9,182 +9,166 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch._C import DispatchKey
+from torch._ops import HigherOrderOperator
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import payloads, precision, unknowns
-from . import tensors as device_tensors
+from . import reads, tensors, writes
 from .assumptions import LOG
-from .contents import Recipe
-from .deferred import Call, Deferred
+from .computing import computed, filled, is_unsupported, unwritten
+from .deferred import Call, deferred_call
 from .distributed import finished_work
-from .mode import DeviceMode
-from .operator_plans import SHAPED, Invocation, OperatorPlan, plan_of
-from .placement import CPU, DEVICE_TYPES, Placement, device_of
-from .reads import HostReads, described, note_emulated, unknown_cause, unknown_reason
-from .shapes import META, Shapes
-from .tensors import DeviceTensor, fits
-from .writes import Writes, mark_unknown, writes_to_host
+from .memory import Recipe
+from .operators import SHAPED, Invocation, OperatorPlan, map_tensors, plan_of, tensors_in
+from .shapes import decides_shape, is_surely_small, shape_alone, shape_of, shape_or_none
+from .tensors import (
+    CPU,
+    DEVICE_TYPES,
+    META,
+    DeviceTensor,
+    device_of,
+    device_tensors,
+    fits,
+    move_target,
+    payload_of,
+    wrap,
+)
 
+MODELESS = frozenset(("cond", "invoke_subgraph", "scan", "strict_mode"))
+"""Higher-order operators that refuse to run while a dispatch mode is active (torch 2.13)."""
 KERNEL_KEYS = ("CUDA", "CompositeExplicitAutograd", "CPU", "CompositeImplicitAutograd")
 """Dispatch keys for the Python kernel of a library's operator, in the order of preference."""
-UNCOMPUTED = "_kinspect_uncomputed"
-"""Attribute of a payload that stands for what could not be computed: why, in words."""
 OVERRIDE_KEYS = ("CUDA", "AutogradCUDA")
 """Dispatch keys under which libraries replace torch's own kernels by Triton kernels."""
+UNCOMPUTED = "_kinspect_uncomputed"
+"""Attribute of a payload that stands for what could not be computed: why, in words."""
+
+
+class DeviceMode(TorchDispatchMode):
+    """Sends every operator to the dispatcher while the script runs."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, run: Callable[..., Any]) -> None:
+        super().__init__()
+        self._run = run
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Otherwise torch would wrap this mode for Dynamo, whose import takes seconds.
+        return False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """True: Dynamo traces code under this mode as if the mode were not there."""
+        return True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        if not isinstance(func, HigherOrderOperator):
+            return self._run(func, args, kwargs or {})
+        # One that takes functions (wrap_triton, torch.cond) runs as if without a mode: what they
+        # call on device tensors still comes here, through the tensors' `__torch_dispatch__`.
+        kernel = func.py_kernels[DispatchKey.CompositeExplicitAutograd]
+        if func.name() in MODELESS:
+            return kernel(*args, **(kwargs or {}))
+        with self:
+            return kernel(*args, **(kwargs or {}))
 
 
 class Dispatcher:
-    """Runs operators on device tensors.
-
-    Args:
-        note: takes a remark on something approximated.
-
-    Attributes:
-        placement: makes and moves device tensors.
-        reads: gives their contents to the host.
-        writes: records what operators and kernels wrote to them.
-        mode: sends the operators of a script here while it is active.
-    """
+    """Runs operators on device tensors; there is one in a process."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self.note = note
         self._plans: dict[Any, OperatorPlan] = {}
-        self._shapes = Shapes()
-        self._deferred = Deferred()
-        self.placement = Placement(self)
-        self.reads = HostReads(self.placement)
-        self.writes = Writes(self.placement, self._deferred)
         self.mode = DeviceMode(self.run)
+        DeviceTensor.mode, DeviceTensor.read = self.mode, reads.read
 
     def run(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Runs one operator overload.
-
-        Args:
-            func: the `OpOverload`.
-            args: its positional arguments.
-            kwargs: its keyword arguments.
-        """
+        """Runs one operator overload on its arguments."""
         plan = self._plans.get(func)
         if plan is None:
             plan = self._plans[func] = plan_of(func)
-        if plan.view and plan.native and args and type(args[0]) is self.placement.tensor_class:
-            return self._view(func, args, kwargs)
+        if plan.view and plan.native and args and type(args[0]) is DeviceTensor:
+            return _view(func, args, kwargs)
         operation = Invocation(func, plan, args, kwargs)
         if not plan.native:
             return self._library(operation)
         device = kwargs.get("device")
         if device is not None and device.type == META.type:  # the script wants shapes only
-            args = [payloads.map_tensors(value, payloads.payload) for value in args]
+            args = [map_tensors(value, payload_of) for value in args]
             return func(*args, **kwargs)
         claim, operation = _without_gpu(operation)
-        device_operands = self.placement.device_operands(operation)
+        operands = DeviceOperands.of(operation)
+        if claim is None and move_target() is not None and plan.name == "_to_copy":
+            claim = move_target()
         if claim is None:
-            claim = self._device_of_results(plan, device_operands)
-        if claim is None and not device_operands:
-            return self._on_host(operation)
+            claim = next((t._claim for t in operands.tensors if t.is_cuda), None)
+        if claim is None and not operands.tensors:
+            return _on_host(operation)
         if claim is None or claim.type == "cpu":
-            return self._on_device(operation, device_operands, CPU)
+            return self._on_device(operation, operands, CPU)
         for key in OVERRIDE_KEYS:
             if f"{plan.registry_name}/{key}" in torch.library._impls:
                 if device is not None:
                     on_gpu = {**operation.kwargs, "device": claim}
                     operation = operation.with_arguments(operation.args, on_gpu)
                 return self._python_kernel(operation, key)
-        return self._on_device(operation, device_operands, claim)
-
-    def _device_of_results(
-        self, plan: OperatorPlan, device_operands: Sequence[DeviceTensor]
-    ) -> torch.device | None:
-        """The device of an operator's results where no argument names one; None for the host."""
-        if self.placement.target is not None and plan.name == "_to_copy":
-            return self.placement.target
-        for tensor in device_operands:
-            if tensor._claim.type == "cuda":
-                return tensor._claim
-        return None
-
-    def _view(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Runs a view operator: the result shares its operand's memory.
-
-        Views are by far the most frequent operators, hence this short path.
-        """
-        tensor = args[0]
-        inner = tensor._payload
-        results = func(inner, *args[1:], **kwargs)
-        if isinstance(results, torch.Tensor):
-            if results is inner:
-                return tensor
-            return self.placement.wrap(results, tensor._claim, tensor._memory)
-        return payloads.map_tensors(
-            results, lambda t: self.placement.wrap(t, tensor._claim, tensor._memory)
-        )
-
-    def _on_host(self, operation: Invocation) -> Any:
-        """Runs an operator on plain CPU tensors; a large result gets a shape and no contents."""
-        plan = operation.plan
-        if plan.name in ("is_pinned", "_pin_memory"):
-            return plan.name == "_pin_memory" and operation.args[0]
-        if plan.takes_device and not plan.mutates and plan.name != "_to_copy":
-            result = self._shape_or_none(operation)
-            if isinstance(result, torch.Tensor) and not fits(result):
-                large = self.placement.wrap(result, CPU)
-                call = self._deferred.keep(operation, result)
-                large._memory.recipe = None if call is None else Recipe(call, 0)
-                return large
-        return operation.run()
+        return self._on_device(operation, operands, claim)
 
     def _on_device(
-        self, operation: Invocation, device_operands: list[DeviceTensor], claim: torch.device
+        self, operation: Invocation, operands: DeviceOperands, claim: torch.device
     ) -> Any:
         """Runs an operator with an operand or a result that is on the device, or large."""
         plan, args = operation.plan, operation.args
-        if plan.name in SHAPED and device_operands and args and args[0] is device_operands[0]:
-            args = (_placeholder(device_operands[0]), *args[1:])
-            operation = operation.with_arguments(args, operation.kwargs)
-            device_operands = device_operands[1:]
-        operands = DeviceOperands.of(device_operands)
-        if device_operands and plan.host_read is not None:
-            return self.reads.read_operator(operation, operands.unknown)
-        shape_is_unknown = operands.unknown and unknowns.decides_shape(plan.name, args)
+        if plan.name in SHAPED and args and type(args[0]) is DeviceTensor:
+            operation = operation.with_arguments(
+                (_placeholder(args[0]), *args[1:]), operation.kwargs
+            )
+            operands = DeviceOperands.of(operation)
+        if operands.tensors and plan.reads:
+            return reads.read_operator(operation, operands.unknown)
+        shape_is_unknown = operands.unknown and decides_shape(plan.name, args)
         if shape_is_unknown:
-            known = self.reads.with_contents(operation)
+            known = reads.with_contents(operation)
             if known is not None:
-                return self._with_known_shape(operation, known, device_operands, claim)
+                return self._with_known_shape(operation, known, operands, claim)
         if plan.mutates:
             return self._write(operation, operands, claim)
-        results = self._results(self._on_payloads(operation), operands.lack_contents)
+        results = self._results(operation.mapped(payload_of), operands.lack_contents)
         call = None
-        if not plan.view and (operands.unknown or _any_meta(results)):
-            call = self._deferred.keep(operation, results)
+        if not plan.view and (operands.unknown or any(t.is_meta for t in tensors_in(results))):
+            call = deferred_call(operation, results)
         if shape_is_unknown:
-            question = described(device_operands, _element_count_question(plan))
-            reason = unknown_reason(device_operands)
-            LOG.answer(question, payloads.first_shape(results), reason)
-        return self._wrap_results(plan, results, claim, operands, call)
+            question = reads.described(operands.tensors, _element_count_question(plan))
+            LOG.answer(question, _first_shape(results), reads.unknown_reason(operands.tensors))
+        return _wrap_results(plan, results, claim, operands, call)
 
     def _write(self, operation: Invocation, operands: DeviceOperands, claim: torch.device) -> Any:
         """Runs an operator that writes to arguments; see `_on_device`."""
         plan = operation.plan
-        on_payloads, lacks_contents = self._on_payloads(operation), operands.lack_contents
-        self.writes.preserve(operation)
-        call = None
-        if operands.unknown:  # the deferred call holds the operands as they are before the write
-            call = self._deferred.keep(operation, None)
-            if writes_to_host(operation):
-                known = self.reads.with_contents(operation)
-                self.reads.note_copy(plan, operands.tensors, known is not None)
-                if known is not None:
-                    on_payloads, lacks_contents = known, False
+        on_payloads, lacks_contents = operation.mapped(payload_of), operands.lack_contents
+        # The deferred call holds the operands as they are before the write.
+        call = deferred_call(operation, None) if operands.unknown else None
+        writes.preserve(operation)
+        if operands.unknown and writes.writes_to_host(operation):
+            known = reads.with_contents(operation)
+            reads.note_copy(plan, operands.tensors, known is not None)
+            if known is not None:
+                on_payloads, lacks_contents = known, False
         results = self._results(on_payloads, lacks_contents)
-        self.writes.follow_operator(operation, operands.tensors, call)
-        for tensor in payloads.tensors(operation.written_arguments()):
-            cause = vars(getattr(tensor, "_payload", tensor)).pop(UNCOMPUTED, None)
+        writes.follow_operator(operation, operands.tensors, call)
+        for tensor in tensors_in(operation.written_arguments()):
+            cause = vars(payload_of(tensor)).pop(UNCOMPUTED, None)
             if cause is not None and isinstance(tensor, DeviceTensor):
-                mark_unknown(tensor, None, cause, None)
+                tensor._memory.mark_unknown(None, cause, None)
         if plan.returns_nothing:
             return None
         if results is None or (plan.returns_arguments and isinstance(results, torch.Tensor)):
             return operation.returned_arguments()
-        return self._wrap_results(plan, results, claim, operands, None)
+        return _wrap_results(plan, results, claim, operands, None)
 
     def _results(self, operation: Invocation, lacks_contents: bool) -> Any:
         """The payloads of an operator's results; None where they are arguments without contents."""
@@ -195,64 +179,7 @@ class Dispatcher:
             return self._computed(operation)
         if plan.returns_arguments and not plan.changes_shape:
             return None
-        return self._shapes.of(operation)
-
-    def _on_payloads(self, operation: Invocation) -> Invocation:
-        """An operator with payloads in place of device tensors."""
-        tensor_class = self.placement.tensor_class
-        args = [
-            value._payload
-            if type(value) is tensor_class
-            else (
-                payloads.map_tensors(value, payloads.payload)
-                if isinstance(value, (list, tuple))
-                else value
-            )
-            for value in operation.args
-        ]
-        named = operation.kwargs.items()
-        kwargs = {k: payloads.map_tensors(v, payloads.payload) for k, v in named}
-        return operation.with_arguments(args, kwargs)
-
-    def _wrap_results(
-        self,
-        plan: OperatorPlan,
-        results: Any,
-        claim: torch.device,
-        operands: DeviceOperands,
-        call: Call | None,
-    ) -> Any:
-        """Wraps an operator's results as device tensors; marks them where unknown or deferred."""
-        tensors, unknown = operands.tensors, operands.unknown
-        shared_memory = tensors[0]._memory if plan.view and tensors else None
-        operand_by_payload = {id(t._payload): t for t in tensors}
-        origin = None
-        if unknown:
-            truth = payloads.truth_of(plan, tensors)
-            origin = truth, unknown_cause(tensors), unknown_reason(tensors)
-        recipes = {} if call is None else _recipes(call, results)
-
-        def wrapped_result(result: torch.Tensor) -> torch.Tensor:
-            operand = operand_by_payload.get(id(result))
-            if operand is not None:
-                return operand
-            is_computed = not unknown and not hasattr(result, UNCOMPUTED)
-            if claim.type == CPU.type and not result.is_meta and is_computed:
-                return result
-            wrapped = self.placement.wrap(result, claim, shared_memory)
-            if shared_memory is None and origin is not None:
-                mark_unknown(wrapped, *origin)
-            elif hasattr(result, UNCOMPUTED):
-                mark_unknown(wrapped, None, getattr(result, UNCOMPUTED), None)
-            elif plan.uninitialised and not device_tensors.VALUES_ARE_REAL:
-                wrapped._memory.unknown = wrapped._memory.blank = True
-            if shared_memory is None and call is not None:
-                wrapped._memory.recipe = recipes[id(result)]
-            return wrapped
-
-        if isinstance(results, torch.Tensor):
-            return wrapped_result(results)
-        return payloads.map_tensors(results, wrapped_result)
+        return shape_of(operation)
 
     def _computed(self, operation: Invocation) -> Any:
         """The result of an operator whose operands all have contents.
@@ -261,45 +188,35 @@ class Dispatcher:
         """
         plan, shape = operation.plan, None
         if plan.uninitialised:
-            shape = self._shapes.of(operation)
-            return payloads.unwritten(shape) if fits(shape) else shape
-        if not plan.mutates and not payloads.is_surely_small(operation):
-            shape = self._shape_or_none(operation)
-            if shape is not None and not all(map(fits, payloads.tensors(shape))):
+            shape = shape_of(operation)
+            return unwritten(shape) if fits(shape) else shape
+        if not plan.mutates and not is_surely_small(operation):
+            shape = shape_or_none(operation)
+            if shape is not None and not all(map(fits, tensors_in(shape))):
                 return shape
         try:
-            if device_tensors.ALL_CONTENTS and precision.applies(operation):
-                return precision.computed(operation)
-            return operation.run()
+            return computed(operation)
         except (NotImplementedError, RuntimeError) as error:
             # Some operators lack a CPU kernel for a type that GPU kernels support.
             if shape is None:
-                shape = self._shape_or_none(operation)
+                shape = shape_or_none(operation)
             in_place = plan.returns_arguments and not plan.changes_shape
-            if (shape is None and not in_place) or not payloads.is_unsupported(error):
+            if (shape is None and not in_place) or not is_unsupported(error):
                 raise
-            self.note(f"{operation.func} was not computed: {payloads.first_line(error)}")
-            if not device_tensors.VALUES_ARE_REAL:
-                return None if shape is None else payloads.map_tensors(shape, payloads.filled)
+            line = (str(error).splitlines() or [type(error).__name__])[0][:160]
+            self.note(f"{operation.func} was not computed: {line}")
+        results = None if shape is None else map_tensors(shape, filled)
+        if tensors.VALUES_ARE_REAL:
             cause = f"that {plan.name.strip('_')} gives, which has no CPU kernel for it"
-            if shape is None:
-                for tensor in payloads.tensors(operation.written_arguments()):
-                    setattr(tensor, UNCOMPUTED, cause)
-                return None
-            return payloads.map_tensors(shape, lambda t: _uncomputed(t, cause))
-
-    def _shape_or_none(self, operation: Invocation) -> Any:
-        """The result as meta tensors; None where only the CPU kernel can tell the shape."""
-        try:
-            return self._shapes.of(operation)
-        except Exception:  # no meta kernel, or one that needs values: run the CPU kernel instead
-            return None
+            for tensor in tensors_in(operation.written_arguments() if shape is None else results):
+                setattr(tensor, UNCOMPUTED, cause)
+        return results
 
     def _with_known_shape(
         self,
         operation: Invocation,
         known: Invocation,
-        device_operands: list[DeviceTensor],
+        operands: DeviceOperands,
         claim: torch.device,
     ) -> Any:
         """The results of an operator whose shapes depend on contents, which are known.
@@ -307,25 +224,15 @@ class Dispatcher:
         Large results keep only their shapes.
         """
         results = self._computed(known)
-        shape = payloads.first_shape(results)
-        note_emulated(device_operands, _element_count_question(operation.plan), shape)
-        shapes = payloads.map_tensors(results, lambda t: t if fits(t) else payloads.shape_alone(t))
-        call = self._deferred.keep(operation, shapes)
-        recipes = {} if call is None else _recipes(call, shapes)
-
-        def wrapped_shape(shape: torch.Tensor) -> torch.Tensor:
-            if claim.type == CPU.type and not shape.is_meta:
-                return shape
-            wrapped: DeviceTensor = self.placement.wrap(shape, claim)
-            if shape.is_meta and call is not None:
-                wrapped._memory.recipe = recipes[id(shape)]
-            return wrapped
-
-        return payloads.map_tensors(shapes, wrapped_shape)
+        question = _element_count_question(operation.plan)
+        reads.note_emulated(operands.tensors, question, _first_shape(results))
+        shapes = map_tensors(results, lambda t: t if fits(t) else shape_alone(t))
+        call = deferred_call(operation, shapes)
+        return _wrap_results(operation.plan, shapes, claim, NO_OPERANDS, call)
 
     def _python_kernel(self, operation: Invocation, key: str) -> Any:
         """Runs the kernel that a library registered for a dispatch key."""
-        dispatch_key = getattr(torch._C.DispatchKey, key)
+        dispatch_key = getattr(DispatchKey, key)
         with self.mode:
             return operation.func._op_dk(dispatch_key, *operation.args, **operation.kwargs)
 
@@ -336,31 +243,17 @@ class Dispatcher:
             if f"{registry_name}/{key}" in torch.library._impls:
                 return self._python_kernel(operation, key)
         if registry_name.startswith("c10d/"):
-            results = operation.func._op_dk(torch._C.DispatchKey.CPU, *args, **operation.kwargs)
-            return finished_work(results, list(payloads.tensors(args[:1])))
-        device_operands = self.placement.device_operands(operation)
-        claim = next((t._claim for t in device_operands if t.is_cuda), CPU)
-        return self._on_device(operation, device_operands, claim)
-
-
-def _uncomputed(shape: torch.Tensor, cause: str) -> torch.Tensor:
-    """Contents in place of a result that cannot be computed, to be marked as unknown."""
-    contents = payloads.filled(shape)
-    setattr(contents, UNCOMPUTED, cause)
-    return contents
-
-
-def _recipes(call: Call, results: Any) -> dict[int, Recipe]:
-    """How a deferred call computes each of its results: id of the payload -> recipe."""
-    return {id(t): Recipe(call, index) for index, t in enumerate(payloads.tensors(results))}
+            results = operation.func._op_dk(DispatchKey.CPU, *args, **operation.kwargs)
+            return finished_work(results, list(tensors_in(args[:1])))
+        operands = DeviceOperands.of(operation)
+        claim = next((t._claim for t in operands.tensors if t.is_cuda), CPU)
+        return self._on_device(operation, operands, claim)
 
 
 class DeviceOperands(NamedTuple):
-    """The device tensors among an operator's arguments.
+    """The device tensors among an operator's arguments, in order.
 
     Attributes:
-        tensors: the tensors, in order.
-        unknown: whether the contents of any are unknown.
         lack_contents: whether any has a shape alone.
     """
 
@@ -369,13 +262,92 @@ class DeviceOperands(NamedTuple):
     lack_contents: bool
 
     @classmethod
-    def of(cls, tensors: list[DeviceTensor]) -> DeviceOperands:
+    def of(cls, operation: Invocation) -> DeviceOperands:
         """The operands with what is known of them all."""
+        args, kwargs = operation.args, operation.kwargs
+        operands = device_tensors((*args, *kwargs.values()) if kwargs else args)
         lack_contents = unknown = False
-        for tensor in tensors:
+        for tensor in operands:
             lack_contents = lack_contents or tensor._payload.is_meta
             unknown = unknown or tensor._memory.unknown
-        return cls(tensors, unknown or lack_contents, lack_contents)
+        return cls(operands, unknown or lack_contents, lack_contents)
+
+
+NO_OPERANDS = DeviceOperands([], False, False)
+
+
+def _view(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Runs a view operator: the result shares its operand's memory.
+
+    Views are by far the most frequent operators, hence this short path.
+    """
+    tensor = args[0]
+    inner = tensor._payload
+    results = func(inner, *args[1:], **kwargs)
+    if results is inner:
+        return tensor
+    return map_tensors(results, lambda t: wrap(t, tensor._claim, tensor._memory))
+
+
+def _on_host(operation: Invocation) -> Any:
+    """Runs an operator on plain CPU tensors; a large result gets a shape and no contents."""
+    plan = operation.plan
+    if plan.name in ("is_pinned", "_pin_memory"):
+        return plan.name == "_pin_memory" and operation.args[0]
+    if plan.device_position is not None and not plan.mutates and plan.name != "_to_copy":
+        result = shape_or_none(operation)
+        if isinstance(result, torch.Tensor) and not fits(result):
+            return _wrap_results(plan, result, CPU, NO_OPERANDS, deferred_call(operation, result))
+    return operation.run()
+
+
+def _wrap_results(
+    plan: OperatorPlan,
+    results: Any,
+    claim: torch.device,
+    operands: DeviceOperands,
+    call: Call | None,
+) -> Any:
+    """Wraps an operator's results as device tensors; marks them where unknown or deferred."""
+    shared_memory = operands.tensors[0]._memory if plan.view and operands.tensors else None
+    operand_by_payload = {id(t._payload): t for t in operands.tensors}
+    indices = {id(result): index for index, result in enumerate(tensors_in(results))}
+
+    def wrapped(result: torch.Tensor) -> torch.Tensor:
+        operand = operand_by_payload.get(id(result))
+        if operand is not None:
+            return operand
+        cause = getattr(result, UNCOMPUTED, None)
+        is_computed = not operands.unknown and cause is None
+        if claim.type == CPU.type and not result.is_meta and is_computed:
+            return result
+        tensor: DeviceTensor = wrap(result, claim, shared_memory)
+        memory = tensor._memory
+        if shared_memory is None and operands.unknown:
+            memory.mark_unknown(
+                _truth_of(plan, operands.tensors),
+                reads.unknown_cause(operands.tensors),
+                reads.unknown_reason(operands.tensors),
+            )
+        elif cause is not None:
+            memory.mark_unknown(None, cause, None)
+        elif plan.uninitialised and not tensors.VALUES_ARE_REAL:
+            memory.unknown = memory.blank = True
+        if call is not None and (operands.unknown or result.is_meta):
+            memory.recipe = Recipe(call, indices[id(result)])
+        return tensor
+
+    return map_tensors(results, wrapped)
+
+
+def _truth_of(plan: OperatorPlan, operands: Sequence[DeviceTensor]) -> bool | None:
+    """The assumed value of an operator's unknown result; None without one."""
+    if plan.agrees is not None:
+        return plan.agrees if any(t.dtype.is_floating_point for t in operands) else None
+    truth = next((t._memory.truth for t in operands if t._memory.truth is not None), None)
+    if truth is None or plan.carries is None:
+        return None
+    return truth is plan.carries
 
 
 def _without_gpu(operation: Invocation) -> tuple[torch.device | None, Invocation]:
@@ -406,14 +378,16 @@ def _element_count_question(plan: OperatorPlan) -> str:
     return f"how many elements {plan.name.strip('_')} finds in"
 
 
+def _first_shape(value: Any) -> str:
+    """The shape of the first tensor in a value, in words."""
+    tensor = next(tensors_in(value), None)
+    return "?" if tensor is None else "x".join(map(str, tensor.shape)) or "1"
+
+
 def _placeholder(tensor: DeviceTensor) -> torch.Tensor:
     """A tensor of the same shape and type, for operators that ignore its contents."""
-    shape = payloads.shape_alone(tensor._payload)
+    shape = shape_alone(tensor._payload)
     if not fits(shape):
         return shape
     size, stride = shape.size(), shape.stride()
     return torch.empty_strided(size, stride, dtype=shape.dtype, device=CPU)
-
-
-def _any_meta(results: Any) -> bool:
-    return any(result.is_meta for result in payloads.tensors(results))

@@ -28,7 +28,7 @@ class DriverUtils:
         return 1, 1, 0, 0, 1024
 
     def unload_module(self, module: Any = None) -> None:
-        """Does nothing: nothing was loaded."""
+        pass
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -62,26 +62,21 @@ class TargetDriver:
 
     @classmethod
     def is_active(cls) -> bool:
-        """True: Triton asks this of every driver class."""
         return True
 
     def get_current_target(self) -> Any:
-        """The GPU that code is compiled for."""
         return self.target
 
     def get_current_device(self) -> int:
-        """The ordinal of the only device."""
         return 0
 
     def set_current_device(self, device: int) -> None:
-        """Does nothing: there is only one device."""
+        pass
 
     def get_current_stream(self, device: int | None = None) -> int:
-        """The default stream."""
         return 0
 
     def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
-        """Major and minor number of the gfx name, as torch reports them under ROCm."""
         return self.device.capability
 
     def get_active_torch_device(self) -> Any:
@@ -102,10 +97,9 @@ class TargetDriver:
         return torch.empty(1, dtype=torch.int, device=self.get_active_torch_device())
 
     def clear_cache(self, cache: Any) -> None:
-        """Does nothing: there is no cache to flush."""
+        pass
 
     def launcher_cls(self, src: Any = None, metadata: Any = None) -> Any:
-        """A launcher that launches nothing."""
         return _do_nothing
 
     def map_python_to_cpp_type(self, ty: str) -> str:
@@ -118,7 +112,6 @@ class TargetDriver:
 
     def allocate_default_profile_scratch(self, size: int, alignment: int, stream: Any) -> Any:
         """Scratch memory of instrumented kernels, which are not launched."""
-        return None
 
 
 def activate(target: Any, device: StandInDevice | None = None) -> TargetDriver:
@@ -135,4 +128,4 @@ def activate(target: Any, device: StandInDevice | None = None) -> TargetDriver:
 
 
 def _do_nothing(*args: Any, **kwargs: Any) -> None:
-    """Does nothing, whatever the arguments."""
+    pass

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .placement import DEVICE_TYPES, device_of
+from .tensors import DEVICE_TYPES, device_of
 
 PHILOX_BYTES = 16
 """Size of the state of torch's generators on a GPU."""

@@ -104,11 +104,7 @@ ADJUSTMENTS: Mapping[str, Adjust] = MappingProxyType(
 
 
 class AdjustingFinder:
-    """A finder that lets the other finders find a module, and adjusts it once it is loaded.
-
-    Args:
-        adjustments: module -> the function that adjusts it.
-    """
+    """A finder that lets the other finders find a module, and adjusts it once it is loaded."""
 
     def __init__(self, adjustments: Mapping[str, Adjust]) -> None:
         self._adjustments = adjustments
@@ -143,12 +139,7 @@ def _adjust_after(loader: Any, adjust: Adjust) -> None:
 def install(
     note: Callable[[str], None], further_adjustments: Mapping[str, Adjust] = MappingProxyType({})
 ) -> None:
-    """Adjusts the modules that are loaded already, and the others when they are imported.
-
-    Args:
-        note: takes a remark for the user.
-        further_adjustments: module -> the function that adjusts it, beside `ADJUSTMENTS`.
-    """
+    """Adjusts the modules that are loaded already, and the others when they are imported."""
     adjustments = {**ADJUSTMENTS, **further_adjustments, "unittest.result": _unittest(note)}
     for name, adjust in adjustments.items():
         if name in sys.modules:

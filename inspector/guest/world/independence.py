@@ -33,10 +33,7 @@ _BY_NAME = frozenset(("globals", "locals", "vars", "exec", "eval"))
 def is_independent(file: str, line: int, stack: Sequence[tuple[CodeType, int]]) -> bool:
     """Whether a launch surely does not depend on a value that the user's code asked for.
 
-    Args:
-        file: where it asked.
-        line: the line there.
-        stack: code and line of each frame that the launch is made in.
+    `stack` has code and line of each frame that the launch is made in.
     """
     tree = _parsed(file)
     if tree is None:

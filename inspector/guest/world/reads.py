@@ -11,194 +11,215 @@ from typing import Any
 
 import torch
 
-from . import payloads, unknowns
+from . import tensors
 from .assumptions import LOG, UnknownFloat, unknown_array
-from .operator_plans import Invocation, OperatorPlan
-from .placement import CPU, Placement
+from .operators import Invocation, OperatorPlan
 from .rerunning import Rerunning
-from .tensors import READ_LIMIT, DeviceTensor, host_dtype
+from .tensors import CPU, DeviceTensor, device_tensors
 
+UNKNOWN_FLOAT = 1e-6
+"""Value read for an unknown float: small, so that a difference from a reference passes."""
+LIST_LIMIT = 1 << 24
+"""Elements up to which `tolist` computes or makes a list: Python's numbers take eight times the
+memory of a tensor's."""
+MAX_LOGGED_ELEMENTS = 16
+"""How many elements of an array a note about a read value shows."""
 TOO_LARGE = "too large to be computed here"
+COMPARING = frozenset(("allclose", "equal"))
+"""Operators that compare whole tensors and return one bool to the host."""
 QUESTIONS: Mapping[str, str] = MappingProxyType(
     {"_local_scalar_dense": "the value of", "item": "the value of", "is_nonzero": "the truth of"}
 )
-"""Operator that reads a tensor -> the start of a message about the read."""
-MAX_LOGGED_ELEMENTS = 16
-"""How many elements of an array a note about a read value shows."""
-COMPARING = frozenset(("allclose", "equal"))
-"""Operators that compare whole tensors and return one bool to the host."""
-
-
-class HostReads:
-    """Reads of device tensors.
-
-    Args:
-        placement: makes the device tensors.
-
-    Attributes:
-        rerunning: computes contents that were deferred.
-    """
-
-    def __init__(self, placement: Placement) -> None:
-        self._placement = placement
-        self.rerunning = Rerunning()
-
-    def plain(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A CPU copy of a tensor's contents; for unknown ones, zeros expanded from one element."""
-        if not isinstance(tensor, DeviceTensor):
-            return tensor.detach()
-        with torch._C._DisableTorchDispatch():
-            contents = self.contents(tensor)
-            payload = tensor._payload if contents is None else contents
-            if payload.is_meta:
-                return torch.zeros((), dtype=payload.dtype, device=CPU).expand(payload.shape)
-            return payload.detach().clone()
-
-    def contents(self, tensor: DeviceTensor) -> torch.Tensor | None:
-        """A tensor's contents, computed now if they were deferred; None if they are unknown."""
-        if not (tensor._payload.is_meta or tensor._memory.unknown):
-            return tensor._payload
-        if tensor._memory.recipe is None or not LOG.matters():
-            return None
-        return self.rerunning.contents(tensor)
-
-    def is_unknown(self, tensor: DeviceTensor) -> bool:
-        """Whether a tensor's contents stay unknown after executing the kernels that wrote them."""
-        memory = tensor._memory
-        if not (memory.unknown or tensor._payload.is_meta):
-            return False
-        recipe = memory.recipe
-        return recipe is None or (recipe.call.by_kernels and self.contents(tensor) is None)
-
-    def read(self, tensor: DeviceTensor, how: str) -> Any:
-        """A tensor's contents in the form that `how` names: `tolist`, `numpy` or `repr`."""
-        with torch._C._DisableTorchDispatch(), torch.no_grad():
-            if how == "repr":
-                return _repr(tensor)
-            too_long = how == "tolist" and tensor._payload.is_meta and tensor.numel() > READ_LIMIT
-            contents = None if too_long else self.contents(tensor)
-            payload = tensor._payload if contents is None else contents
-            unknown = contents is None
-            if unknown:
-                LOG.answer(
-                    described((tensor,), f"{how} of"),
-                    "zeros" if payload.is_meta else "…",
-                    unknown_reason((tensor,)),
-                )
-            if how == "tolist" and payload.is_meta:
-                zero = torch.zeros((), dtype=payload.dtype, device=CPU).item()
-                return unknowns.zeros(tuple(payload.shape), zero)
-            if payload.is_meta:
-                values = torch.zeros((), dtype=payload.dtype, device=CPU).expand(payload.shape)
-            else:
-                values = payload.detach().clone().resolve_conj().resolve_neg()
-            values = values.to(host_dtype(values.dtype))
-            listed = values.tolist() if how == "tolist" else None
-            if not unknown:
-                logged_values = (
-                    listed
-                    if listed is not None
-                    else values.flatten()[:MAX_LOGGED_ELEMENTS].tolist()
-                )
-                note_emulated((tensor,), f"{how} of", logged_values)
-            if how == "tolist":
-                return listed
-            return values.numpy().view(unknown_array()) if unknown else values.numpy()
-
-    def item(self, tensor: DeviceTensor) -> Any:
-        """Implements `tensor.item()`; an unknown float is logged only where the script uses it."""
-        unknown = tensor._memory.unknown or tensor._payload.is_meta
-        if not unknown or not tensor.dtype.is_floating_point:
-            return torch._C.TensorBase.item(tensor)
-        contents = self.contents(tensor)
-        if contents is not None:
-            note_emulated((tensor,), "the value of", contents.item())
-            return contents.item()
-        with LOG:
-            value = torch._C.TensorBase.item(tensor)
-        question = described((tensor,), "the value of")
-        return UnknownFloat(value, question, unknown_reason((tensor,)))
-
-    def read_operator(self, operation: Invocation, unknown: bool) -> Any:
-        """The result of an operator that reads device tensors; an assumed one is logged.
-
-        Args:
-            operation: the operator and its arguments.
-            unknown: whether the contents of any operand are unknown.
-        """
-        plan = operation.plan
-        tensors = self._placement.device_operands(operation)
-        if plan.name in COMPARING or (unknown and plan.name in QUESTIONS):
-            known = self.with_contents(operation)
-            if known is not None:
-                value = known.run()
-                if unknown:
-                    question = QUESTIONS.get(plan.name, f"{plan.name} of")
-                    note_emulated(tensors, question, value)
-                return value
-        assert plan.host_read is not None
-        value = plan.host_read(tensors[0], unknown)
-        if not unknown or plan.name in ("is_pinned", "_pin_memory"):
-            return value
-        question = described(tensors, QUESTIONS.get(plan.name, f"{plan.name} of"))
-        return LOG.answer(question, value, unknown_reason(tensors))
-
-    def with_contents(self, operation: Invocation) -> Invocation | None:
-        """The call with contents in place of device tensors; None if any are unknown."""
-        contents: dict[int, torch.Tensor] = {}
-        for tensor in self._placement.device_operands(operation):
-            tensor_contents = self.contents(tensor)
-            if tensor_contents is None:
-                return None
-            contents[id(tensor)] = tensor_contents
-
-        return payloads.map_arguments(operation, lambda tensor: contents.get(id(tensor), tensor))
-
-    def note_copy(
-        self, plan: OperatorPlan, device_operands: Sequence[DeviceTensor], is_known: bool
-    ) -> None:
-        """Logs that an operator copied contents, known or not, to a plain host tensor."""
-        question = f"{plan.name.strip('_')} of"
-        if is_known:
-            note_emulated(device_operands, question, "…")
-        else:
-            LOG.answer(
-                described(device_operands, question),
-                "…",
-                unknown_reason(device_operands),
-            )
-
-
-def described(tensors: Sequence[DeviceTensor], question: str) -> str:
-    """A message about a read of unknown contents: the question, and why they are unknown."""
-    unknown_tensor = next(
-        (t for t in tensors if t._memory.unknown or t._payload.is_meta), tensors[0]
+"""Operator that reads one element -> the start of a message about the read."""
+NUMPY_TYPES = frozenset(
+    (
+        *(torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128),
+        *(torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool),
+        *(torch.uint16, torch.uint32, torch.uint64),
     )
-    memory = unknown_tensor._memory
+)
+RERUNNING = Rerunning()
+"""Computes contents that were deferred, for the one script of this process."""
+
+
+def read(tensor: DeviceTensor, how: str) -> Any:
+    """A tensor's contents: `item`, `tolist`, `numpy`, `repr`, or `plain` for a CPU tensor."""
+    if how == "item":
+        return _item(tensor)
+    with torch._C._DisableTorchDispatch(), torch.no_grad():
+        if how == "plain":
+            return plain(tensor)
+        if how == "repr":
+            return _repr(tensor)
+        return _array(tensor, how)
+
+
+def plain(tensor: torch.Tensor) -> torch.Tensor:
+    """A CPU copy of a tensor's contents; for unknown ones, zeros expanded from one element."""
+    if not isinstance(tensor, DeviceTensor):
+        return tensor.detach()
+    with torch._C._DisableTorchDispatch():
+        known = contents(tensor)
+        payload = tensor._payload if known is None else known
+        return _zeros(payload) if payload.is_meta else payload.detach().clone()
+
+
+def contents(tensor: DeviceTensor) -> torch.Tensor | None:
+    """A tensor's contents, computed now if they were deferred; None if they are unknown."""
+    if not _is_unknown_now(tensor):
+        return tensor._payload
+    if tensor._memory.recipe is None or not LOG.matters():
+        return None
+    return RERUNNING.contents(tensor)
+
+
+def is_unknown(tensor: DeviceTensor) -> bool:
+    """Whether a tensor's contents stay unknown after executing the kernels that wrote them."""
+    if not _is_unknown_now(tensor):
+        return False
+    recipe = tensor._memory.recipe
+    return recipe is None or (recipe.work.by_kernels and contents(tensor) is None)
+
+
+def read_operator(operation: Invocation, unknown: bool) -> Any:
+    """The result of an operator that reads device tensors; an assumed one is logged."""
+    name = operation.plan.name
+    operands = device_tensors((*operation.args, *operation.kwargs.values()))
+    if name == "is_pinned":
+        return False
+    if name == "_pin_memory":
+        return operands[0]
+    question = QUESTIONS.get(name, f"{name} of")
+    if name in COMPARING or unknown:
+        known = with_contents(operation)
+        if known is not None:
+            value = known.run()
+            if unknown:
+                note_emulated(operands, question, value)
+            return value
+    value = True if name in COMPARING else _element(operands[0], unknown)
+    if name == "is_nonzero":
+        value = bool(value)
+    if not unknown:
+        return value
+    return LOG.answer(described(operands, question), value, unknown_reason(operands))
+
+
+def with_contents(operation: Invocation) -> Invocation | None:
+    """The call with contents in place of device tensors; None if any are unknown."""
+    known: dict[int, torch.Tensor] = {}
+    for tensor in device_tensors((*operation.args, *operation.kwargs.values())):
+        tensor_contents = contents(tensor)
+        if tensor_contents is None:
+            return None
+        known[id(tensor)] = tensor_contents
+    return operation.mapped(lambda tensor: known.get(id(tensor), tensor))
+
+
+def note_copy(plan: OperatorPlan, operands: Sequence[DeviceTensor], is_known: bool) -> None:
+    """Logs that an operator copied contents, known or not, to a plain host tensor."""
+    question = f"{plan.name.strip('_')} of"
+    if is_known:
+        note_emulated(operands, question, "…")
+    else:
+        LOG.answer(described(operands, question), "…", unknown_reason(operands))
+
+
+def described(operands: Sequence[DeviceTensor], question: str) -> str:
+    """A message about a read of unknown contents: the question, and why they are unknown."""
+    memory = next(filter(_is_unknown_now, operands), operands[0])._memory
     why = memory.refusal or (memory.cause if memory.unknown else TOO_LARGE)
     return f"{question} a tensor {why}"
 
 
-def unknown_cause(tensors: Sequence[DeviceTensor]) -> str:
+def unknown_cause(operands: Sequence[DeviceTensor]) -> str:
     """Why a result is unknown, in words: the cause of the first unknown operand."""
-    cause = next((t._memory.cause for t in tensors if t._memory.unknown), None)
-    return cause or TOO_LARGE
+    return next((t._memory.cause for t in operands if t._memory.unknown), TOO_LARGE)
 
 
-def unknown_reason(tensors: Sequence[DeviceTensor]) -> str | None:
+def unknown_reason(operands: Sequence[DeviceTensor]) -> str | None:
     """The first tensor's reason for unknown contents, as one of `refusal.REASONS`."""
-    return next(
-        (tensor._memory.reason for tensor in tensors if tensor._memory.reason is not None), None
-    )
+    return next((t._memory.reason for t in operands if t._memory.reason is not None), None)
 
 
-def note_emulated(tensors: Sequence[DeviceTensor], question: str, value: Any) -> None:
+def note_emulated(operands: Sequence[DeviceTensor], question: str, value: Any) -> None:
     """Logs a value that the script read, if an executed kernel contributed to it."""
-    for tensor in tensors:
-        recipe = tensor._memory.recipe
-        if recipe is not None and recipe.call.by_kernels:
-            LOG.note_emulated(f"{question} a tensor that a kernel writes", value)
-            return
+    recipes = [tensor._memory.recipe for tensor in operands]
+    if any(recipe is not None and recipe.work.by_kernels for recipe in recipes):
+        LOG.note_emulated(f"{question} a tensor that a kernel writes", value)
+
+
+def _is_unknown_now(tensor: DeviceTensor) -> bool:
+    return tensor._memory.unknown or tensor._payload.is_meta
+
+
+def _item(tensor: DeviceTensor) -> Any:
+    """An element; an unknown float is logged only where the script uses it."""
+    if not _is_unknown_now(tensor) or not tensor.dtype.is_floating_point:
+        return torch._C.TensorBase.item(tensor)
+    question = "the value of"
+    known = contents(tensor)
+    if known is not None:
+        note_emulated((tensor,), question, known.item())
+        return known.item()
+    with LOG:
+        value = torch._C.TensorBase.item(tensor)
+    return UnknownFloat(value, described((tensor,), question), unknown_reason((tensor,)))
+
+
+def _element(tensor: DeviceTensor, unknown: bool) -> Any:
+    """The value of a tensor's element; a plausible one if it is unknown."""
+    payload, dtype, truth = tensor._payload, tensor.dtype, tensor._memory.truth
+    if unknown or payload.is_meta:
+        if dtype.is_complex:
+            return complex(UNKNOWN_FLOAT)
+        if dtype == torch.bool:
+            return truth is not False
+        if dtype.is_floating_point:
+            return UNKNOWN_FLOAT if truth is not False else 0.0
+        return int(truth is not False)
+    value = payload.item()
+    # Results of kernels that did not run may be NaN, and int(nan) would end the script.
+    return UNKNOWN_FLOAT if value != value and not tensors.VALUES_ARE_REAL else value
+
+
+def _array(tensor: DeviceTensor, how: str) -> Any:
+    """The contents as lists or as a NumPy array; zeros where they are unknown."""
+    is_listed = how == "tolist"
+    too_long = is_listed and tensor._payload.is_meta and tensor.numel() > LIST_LIMIT
+    known = None if too_long else contents(tensor)
+    payload = tensor._payload if known is None else known
+    question = f"{how} of"
+    if known is None:
+        answer = "zeros" if payload.is_meta else "…"
+        LOG.answer(described((tensor,), question), answer, unknown_reason((tensor,)))
+    if is_listed and payload.is_meta:
+        return _nested_zeros(payload)
+    if payload.is_meta:
+        values = _zeros(payload)
+    else:
+        values = payload.detach().clone().resolve_conj().resolve_neg()
+    values = values.to(values.dtype if values.dtype in NUMPY_TYPES else torch.float32)
+    listed = values.tolist() if is_listed else None
+    if known is not None:
+        shown = values.flatten()[:MAX_LOGGED_ELEMENTS].tolist() if listed is None else listed
+        note_emulated((tensor,), question, shown)
+    if is_listed:
+        return listed
+    return values.numpy().view(unknown_array()) if known is None else values.numpy()
+
+
+def _zeros(payload: torch.Tensor) -> torch.Tensor:
+    """Zeros of a meta tensor's shape, expanded from one element."""
+    return torch.zeros((), dtype=payload.dtype, device=CPU).expand(payload.shape)
+
+
+def _nested_zeros(payload: torch.Tensor) -> Any:
+    """Nested lists of zeros; equal rows are the same list, so that large shapes cost no memory."""
+    value = torch.zeros((), dtype=payload.dtype, device=CPU).item()
+    for extent in reversed(payload.shape):
+        value = [value] * min(extent, LIST_LIMIT)
+    return value
 
 
 def _repr(tensor: DeviceTensor) -> str:

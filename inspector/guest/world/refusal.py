@@ -29,12 +29,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
 
 
 class LaunchRefusedError(Exception):
-    """A launch that is not executed.
-
-    Args:
-        reason: one of `REASONS`.
-        detail: the particulars, for people.
-    """
+    """A launch that is not executed."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(REASONS[reason].format(detail))

@@ -1,7 +1,6 @@
-"""Runs deferred calls within a budget of memory and time.
+"""Runs deferred work within a budget of memory and time.
 
-Reductions process their operand in pieces (`piecewise`). Random numbers come from torch's CPU
-generator: they have a GPU's distribution, but not its sequence.
+Random numbers come from torch's CPU generator, which has a GPU's distribution, not its sequence.
 """
 
 from __future__ import annotations
@@ -11,17 +10,12 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from . import piecewise
-from .contents import DeferredWork, KnownOperand, OutputMarker, Recipe, StridedView, UnknownError
-from .deferred import Call, geometry_of, part_of, sources_of
-from .evaluation import Storages, as_predicted, call_with, seconds_of, value_of
-from .payloads import tensors
-from .pending_launches import KernelCall
+from .deferred import Launch
+from .memory import Recipe, Snapshot, UnknownError, View, Work, view_of
 from .refusal import REASONS
 from .tensors import DeviceTensor
 
@@ -34,38 +28,19 @@ MAX_CACHED_BYTES = 1 << 28
 
 _TOO_LONG = f"that would take more than {MAX_SECONDS:g} s to compute"
 _TOO_LARGE = f"that would take more than {MAX_BYTES >> 30} GiB to compute"
-
-
-@dataclass(frozen=True, eq=False)
-class RerunStep:
-    """One call of a computation, with its dependencies and cost.
-
-    Args:
-        call: the operator or kernel.
-        needs: the calls that must be run before it.
-        piece: computes the operand of a reduction piece by piece; None to run the call at once.
-        bytes: size of what it allocates.
-        seconds: estimated CPU time; 0 for kernels, whose time `EmulationBudget` limits.
-    """
-
-    call: DeferredWork
-    needs: tuple[DeferredWork, ...]
-    piece: piecewise.Piece | None
-    bytes: int
-    seconds: float
+Storages = dict[Work, "list[Any]"]
+"""Work -> the storages that it produced."""
 
 
 @contextlib.contextmanager
 def _plain_torch() -> Iterator[None]:
     """A context without the script's modes, default device, gradients and random state."""
-    with contextlib.ExitStack() as stack:
-        for context in (
-            torch._C._DisableTorchDispatch(),
-            torch._C.DisableTorchFunction(),
-            torch.no_grad(),
-            torch.random.fork_rng(()),
-        ):
-            stack.enter_context(context)
+    with (
+        torch._C._DisableTorchDispatch(),
+        torch._C.DisableTorchFunction(),
+        torch.no_grad(),
+        torch.random.fork_rng(()),
+    ):
         yield
 
 
@@ -73,9 +48,6 @@ class EmulationBudget:
     """The wall time that emulated kernels may take in one run of a script.
 
     Operators that are run to compute a kernel's arguments count too.
-
-    Args:
-        seconds: the whole budget.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -85,10 +57,8 @@ class EmulationBudget:
     @property
     def remaining(self) -> float:
         """Seconds that are left now; negative if overdrawn."""
-        began = self._began
-        return (
-            self._seconds_left if began is None else self._seconds_left - (time.monotonic() - began)
-        )
+        spent = 0.0 if self._began is None else time.monotonic() - self._began
+        return self._seconds_left - spent
 
     @contextlib.contextmanager
     def spending(self) -> Iterator[None]:
@@ -109,186 +79,137 @@ class Rerunning:
     def __init__(self) -> None:
         self._spent = 0.0
         self._cached: Storages = {}
-        self._settled: weakref.WeakSet[DeferredWork] = weakref.WeakSet()
+        self._settled: weakref.WeakSet[Work] = weakref.WeakSet()
         self._lock = threading.RLock()
         self.budget = EmulationBudget(0.0)
 
     def contents(self, tensor: DeviceTensor) -> torch.Tensor | None:
-        """A tensor's contents. The caller must not change them.
-
-        Returns:
-            The contents; None if they cannot be known or do not fit the budget.
-        """
+        """A tensor's contents, which the caller must not change; None if they stay unknown."""
         memory = tensor._memory
         recipe = memory.recipe
         if recipe is None:
             return None
+        by_kernels = recipe.work.by_kernels
         with self._lock:
             started = time.process_time()
             try:
                 with _plain_torch():
                     storage = self._storage(recipe, started + MAX_SECONDS - self._spent)
-                    return part_of(tensor, None).of(storage)
+                    return view_of(tensor._payload).of(storage)
             except UnknownError as refusal:
                 memory.refusal = str(refusal)
-                memory.reason = refusal.reason or ("inputs" if recipe.call.by_kernels else None)
+                memory.reason = refusal.reason or ("inputs" if by_kernels else None)
             except Exception as failure:  # e.g. no CPU kernel for the operator or the type
                 text = str(failure).splitlines() or [type(failure).__name__]
                 memory.refusal = f"that cannot be computed here: {text[0][:80]}"
-                memory.reason = "failed" if recipe.call.by_kernels else None
+                memory.reason = "failed" if by_kernels else None
             finally:
                 self._spent += time.process_time() - started
             return None
 
     def _storage(self, recipe: Recipe, until: float) -> Any:
-        """The storage that holds an allocation's contents."""
-        if recipe.call.storages is not None:
-            return recipe.call.storages[recipe.index]
+        """The storage that holds an allocation's contents.
+
+        Raises:
+            UnknownError: computing it does not fit the budgets.
+        """
+        if recipe.work.storages is not None:
+            return recipe.work.storages[recipe.index]
         storages = dict(self._cached)
-        steps = _steps(recipe, storages)
-        last_use = _last_uses(steps, recipe.call)
-        too_long = UnknownError(_TOO_LONG, "budget" if recipe.call.by_kernels else None)
-        if time.process_time() + sum(step.seconds for step in steps) > until:
-            raise too_long
+        steps = _steps(recipe.work, storages)
+        last_use = {needed: work for work in steps for needed in work.needs}
+        last_use[recipe.work] = recipe.work  # its own storages are needed after it
+        out_of = "budget" if recipe.work.by_kernels else None
+        if time.process_time() + sum(work.seconds for work in steps) > until:
+            raise UnknownError(_TOO_LONG, out_of)
         if _peak_bytes(steps, last_use) > MAX_BYTES:
-            raise UnknownError(_TOO_LARGE, "budget" if recipe.call.by_kernels else None)
-        with contextlib.ExitStack() as stack:
-            emulates = any(isinstance(step.call, KernelCall) for step in steps)
-            if emulates:
-                stack.enter_context(self.budget.spending())
-            for step in steps:
+            raise UnknownError(_TOO_LARGE, out_of)
+        emulates = any(isinstance(work, Launch) for work in steps)
+        with self.budget.spending() if emulates else contextlib.nullcontext():
+            for work in steps:
                 if time.process_time() > until:
-                    raise too_long
+                    raise UnknownError(_TOO_LONG, out_of)
                 if emulates and self.budget.remaining <= 0:
                     raise UnknownError(REASONS["budget"], "budget")
-                storages[step.call] = self._run(step, storages)
-                if step.call.by_kernels:
-                    self._settle(step, storages[step.call])
-                elif step.bytes <= MAX_CACHED_BYTES and step.piece is None:
-                    self._cache(step.call, storages[step.call])
-                if step.call is not recipe.call:
-                    _drop_unneeded(storages, last_use, step.call)
-        return storages[recipe.call][recipe.index]
+                is_launch = isinstance(work, Launch)
+                tensors = [
+                    _value(operand, storages, is_changed=is_launch or index in work.written)
+                    for index, operand in enumerate(work.operands)
+                ]
+                nbytes = work.nbytes
+                storages[work] = work.run(tensors, self.budget.remaining)
+                del tensors
+                if work.by_kernels:
+                    self._settle(work, storages[work])
+                elif nbytes <= MAX_CACHED_BYTES:
+                    self._cache(work, storages[work])
+                _drop_unneeded(storages, last_use, work)
+        return storages[recipe.work][recipe.index]
 
-    def _run(self, step: RerunStep, storages: Storages) -> list[Any]:
-        """The storages that a step produces."""
-        if not isinstance(step.call, KernelCall):
-            return _run_operator(step, storages)
-        allocations = [_allocation(operand, storages) for operand in step.call.operands]
-        return step.call.run(allocations, self.budget.remaining)
-
-    def _cache(self, call: DeferredWork, storages: list[Any]) -> None:
-        """Caches a call's storages; drops the oldest ones beyond `MAX_CACHED_BYTES`."""
-        self._cached[call] = storages
-        while (
-            sum(s.size() for storages_of_call in self._cached.values() for s in storages_of_call)
-            > MAX_CACHED_BYTES
-        ):
+    def _cache(self, work: Work, storages: list[Any]) -> None:
+        """Caches storages; drops the oldest ones beyond `MAX_CACHED_BYTES`."""
+        self._cached[work] = storages
+        while sum(map(_size, self._cached.values())) > MAX_CACHED_BYTES:
             del self._cached[next(iter(self._cached))]
 
-    def _settle(self, step: RerunStep, storages: list[Any]) -> None:
-        """Attaches a call's storages to the call itself while there is room.
+    def _settle(self, work: Work, storages: list[Any]) -> None:
+        """Attaches storages to the work itself while there is room.
 
         A loop that reads what its kernels wrote continues from these storages: no launch is
-        executed twice, and the calls that led to them can be freed.
+        executed twice, and the work that led to them can be freed.
         """
-        settled = sum(s.size() for work in self._settled for s in work.storages or ())
-        if settled + sum(s.size() for s in storages) > MAX_CACHED_BYTES:
-            self._cache(step.call, storages)
+        settled = sum(_size(work.storages or ()) for work in self._settled)
+        if settled + _size(storages) > MAX_CACHED_BYTES:
+            self._cache(work, storages)
             return
-        step.call.settle(storages)
-        self._settled.add(step.call)
+        work.settle(storages)
+        self._settled.add(work)
 
 
-def _steps(recipe: Recipe, storages: Storages) -> list[RerunStep]:
-    """The calls that compute an allocation's contents, in the order to run them."""
-    steps: dict[DeferredWork, RerunStep] = {}
-    pending = [recipe.call]
+def _size(storages: Any) -> int:
+    return sum(storage.size() for storage in storages)
+
+
+def _value(operand: View, storages: Storages, *, is_changed: bool) -> torch.Tensor:
+    """The tensor that an operand stands for, a copy where the work may change it.
+
+    Uninitialised memory is zero.
+    """
+    source = operand.source
+    if source is None:
+        return operand.of(torch.zeros(operand.nbytes, dtype=torch.uint8).untyped_storage())
+    if isinstance(source, Snapshot):
+        storage = source.storage()
+    else:
+        own = source.work.storages
+        storage = (own if own is not None else storages[source.work])[source.index]
+    return operand.of(storage.clone() if is_changed else storage)
+
+
+def _steps(last: Work, storages: Storages) -> list[Work]:
+    """The work that leads to some work and has yet to be run, in order."""
+    steps: set[Work] = set()
+    pending = [last]
     while pending:
-        call = pending.pop()
-        if call not in steps and call not in storages and call.storages is None:
-            steps[call] = _step(call)
-            pending += steps[call].needs
-    return sorted(steps.values(), key=lambda step: step.call.number)
+        work = pending.pop()
+        if work not in steps and work not in storages and work.storages is None:
+            steps.add(work)
+            pending += work.needs
+    return sorted(steps, key=lambda work: work.number)
 
 
-def _step(call: DeferredWork) -> RerunStep:
-    """The step that runs a call."""
-    if isinstance(call, KernelCall):
-        needs = tuple(source.call for source in sources_of(call.operands))
-        copies = 2 * sum(call.nbytes)  # one here, one in the emulator's process
-        return RerunStep(call, needs, None, copies, 0.0)
-    assert isinstance(call, Call)
-    operand = piecewise.reduced_operand(call)
-    if operand is not None:
-        chain = piecewise.Chain()
-        piece = piecewise.pieces_of(operand, chain)
-        if piece is not None:
-            seconds = sum(map(seconds_of, (call, *chain.calls)))
-            needs = tuple(source.call for source in sources_of(chain.scalars))
-            return RerunStep(call, needs, piece, piecewise.PIECE_ELEMENTS * 32, seconds)
-    needs = tuple(source.call for source in sources_of((*call.operands, *call.targets)))
-    size = sum(
-        part.nbytes for part in (*call.results, *call.targets) if isinstance(part, StridedView)
-    )
-    return RerunStep(call, needs, None, size, seconds_of(call))
-
-
-def _last_uses(steps: list[RerunStep], result: DeferredWork) -> dict[DeferredWork, DeferredWork]:
-    """Call -> the last call that needs its storages; the result itself needs its own."""
-    last_use: dict[DeferredWork, DeferredWork] = {}
-    for step in steps:
-        last_use.update((needed, step.call) for needed in step.needs)
-    last_use[result] = result
-    return last_use
-
-
-def _peak_bytes(steps: list[RerunStep], last_use: dict[DeferredWork, DeferredWork]) -> int:
+def _peak_bytes(steps: list[Work], last_use: dict[Work, Work]) -> int:
     """Bytes alive at one time, at most, while the steps are run."""
-    sizes: dict[DeferredWork, int] = {}
+    sizes: dict[Work, int] = {}
     peak = 0
-    for step in steps:
-        sizes[step.call] = step.bytes
+    for work in steps:
+        sizes[work] = work.nbytes
         peak = max(peak, sum(sizes.values()))
-        _drop_unneeded(sizes, last_use, step.call)
+        _drop_unneeded(sizes, last_use, work)
     return peak
 
 
-def _drop_unneeded(
-    by_call: dict[DeferredWork, Any], last_use: dict[DeferredWork, DeferredWork], call: DeferredWork
-) -> None:
-    """Removes the storages that no call after this one needs."""
-    for unneeded in [c for c in by_call if last_use.get(c) is call and c is not call]:
-        del by_call[unneeded]
-
-
-def _run_operator(step: RerunStep, storages: Storages) -> list[Any]:
-    """Runs an operator; returns the storages of its results, or of what it writes to."""
-    call = step.call
-    assert isinstance(call, Call)
-    if step.piece is not None:
-        return [piecewise.reduce_in_pieces(call, step.piece, storages).untyped_storage()]
-    if piecewise.is_generator(call):
-        return [piecewise.generated(call, storages).untyped_storage()]
-    torch.manual_seed(piecewise.seed_of(call, 0))
-    targets = [value_of(operand, storages) for operand in call.targets]
-    targets = [geometry_of(tensor).of(tensor.untyped_storage().clone()) for tensor in targets]
-    results = call_with(
-        call,
-        lambda operand: (
-            targets[operand.index]
-            if isinstance(operand, OutputMarker)
-            else value_of(operand, storages)
-        ),
-    )
-    if call.targets:
-        return [tensor.untyped_storage() for tensor in targets]
-    pairs = zip(tensors(results), call.results)
-    return [as_predicted(result, part).untyped_storage() for result, part in pairs]
-
-
-def _allocation(operand: KnownOperand | StridedView, storages: Storages) -> torch.Tensor:
-    """A copy of a kernel argument's memory; zeros if it is uninitialised."""
-    if isinstance(operand, StridedView) and operand.source is None:
-        return torch.zeros(operand.nbytes, dtype=torch.uint8)
-    return value_of(operand, storages).clone()
+def _drop_unneeded(by_work: dict[Work, Any], last_use: dict[Work, Work], work: Work) -> None:
+    """Removes what no work after this one needs."""
+    for unneeded in [w for w in by_work if last_use.get(w) is work and w is not work]:
+        del by_work[unneeded]

@@ -9,7 +9,9 @@ modules.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -20,7 +22,11 @@ import torch
 
 DYNAMO = "torch._dynamo"
 SYMBOLIC = "torch.fx.experimental.symbolic_shapes"
-PACKAGES = (DYNAMO,)
+RETURNING_VALUE = (
+    *("expect_true", "guard_bool", "guard_int", "guard_or_false", "guard_or_true"),
+    *("guard_size_oblivious", "guarding_hint_or_throw", "statically_known_true"),
+)
+"""Functions of symbolic values that return a plain value unchanged."""
 Answer = Callable[..., Any]
 
 
@@ -46,7 +52,7 @@ class LazyModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         # Asked for by the import system; for `__path__` when it imports a submodule.
-        if name.startswith("__") and not (name == "__path__" and self.__name__ in PACKAGES):
+        if name.startswith("__") and (name, self.__name__) != ("__path__", DYNAMO):
             raise AttributeError(name)
         if self._real is None and name in self._answers:
             return self._answers[name]
@@ -88,30 +94,17 @@ class LazyModule(ModuleType):
 
 def install() -> None:
     """Puts stand-ins in the places of `torch._dynamo` and the symbolic shapes."""
-    answers = {"disable": _disable, "graph_break": _do_nothing}
+    answers = {"disable": _disable, "graph_break": lambda *args, **kwargs: None}
     LazyModule(DYNAMO, answers, {}).install()
     plain: dict[str, Answer] = {
-        **dict.fromkeys(RETURNING_VALUE, _identity),
-        "is_nested_int": _false,
+        **dict.fromkeys(RETURNING_VALUE, lambda value, *options: value),
+        "is_nested_int": lambda value: False,
         "sym_eq": _equal,
-        "sym_and": _all,
-        "sym_or": _any,
+        "sym_and": lambda *operands: functools.reduce(operator.and_, operands),
+        "sym_or": lambda *operands: functools.reduce(operator.or_, operands),
     }
     LazyModule(SYMBOLIC, {}, plain).install()
     torch._dynamo = sys.modules[DYNAMO]
-
-
-RETURNING_VALUE = (
-    "expect_true",
-    "guard_bool",
-    "guard_int",
-    "guard_or_false",
-    "guard_or_true",
-    "guard_size_oblivious",
-    "guarding_hint_or_throw",
-    "statically_known_true",
-)
-"""Functions of symbolic values that return a plain value unchanged."""
 
 
 def _is_plain(value: Any) -> bool:
@@ -130,30 +123,6 @@ def _disable(fn: Any = None, recursive: bool = True, **kwargs: Any) -> Any:
     return fn
 
 
-def _do_nothing(*args: Any, **kwargs: Any) -> None:
-    """`torch._dynamo.graph_break`: does nothing, since there is no graph."""
-
-
-def _identity(value: Any, *options: Any) -> Any:
-    return value
-
-
-def _false(value: Any) -> bool:
-    return False
-
-
 def _equal(x: Any, y: Any) -> bool:
     sequences = isinstance(x, (tuple, list)) and isinstance(y, (tuple, list))
     return bool(list(x) == list(y) if sequences else x == y)
-
-
-def _all(first: Any, *operands: Any) -> Any:
-    for operand in operands:
-        first = first & operand
-    return first
-
-
-def _any(first: Any, *operands: Any) -> Any:
-    for operand in operands:
-        first = first | operand
-    return first

@@ -11,20 +11,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from importlib.machinery import ModuleSpec
 from types import MappingProxyType, ModuleType
 from typing import Any
 
 from .device import StandInDevice
 from .rocm import VERSION
-from .stubs import Inert
+from .stubs import Inert, ModuleMaker
 
 NAME = "amdsmi"
 VENDOR = "0x1002"
 NOT_AVAILABLE = "N/A"
 """The library's text for an unknown value."""
-NOT_SUPPORTED = 2
-"""AMDSMI_STATUS_NOT_SUPPORTED."""
 DEVICE_IDS: Mapping[str, str] = MappingProxyType(
     {
         "gfx942": "0x74a1",
@@ -37,29 +34,34 @@ DEVICE_IDS: Mapping[str, str] = MappingProxyType(
 """PCI ids (pci.ids, vendor 1002) of the products that stand for some targets."""
 
 
-class SmiFinder:
-    """Finds the library where the other finders do not: it comes after them."""
-
-    def __init__(self, device: StandInDevice) -> None:
-        self._device = device
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """A spec for the library, else None."""
-        return ModuleSpec(name, self) if name == NAME else None  # type: ignore[arg-type]
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """The module, with the functions that it supports."""
-        module = SmiModule(spec.name, __doc__)
-        vars(module).update(_names(self._device))
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Does nothing: the module is complete."""
-
-
 def install(device: StandInDevice) -> None:
-    """Makes the library importable."""
-    sys.meta_path.append(SmiFinder(device))
+    """Makes the library importable where the other finders do not find it."""
+    sys.meta_path.append(ModuleMaker(lambda name: _module(device) if name == NAME else None))
+
+
+class AmdSmiException(Exception):  # noqa: N818  (the library's own name)
+    """Base of the library's exceptions."""
+
+
+class AmdSmiLibraryException(AmdSmiException):
+    """A request that the driver refuses."""
+
+    err_code = 2
+    err_info = "AMDSMI_STATUS_NOT_SUPPORTED"
+
+    def get_error_code(self) -> int:
+        return self.err_code
+
+    def get_error_info(self) -> str:
+        return self.err_info
+
+
+class AmdSmiMemoryType(IntEnum):
+    """Kind of memory."""
+
+    VRAM = 0
+    VIS_VRAM = 1
+    GTT = 2
 
 
 class SmiModule(ModuleType):
@@ -73,44 +75,15 @@ class SmiModule(ModuleType):
         raise AttributeError(name)
 
 
-class AmdSmiException(Exception):  # noqa: N818  (the library's own name)
-    """Base of the library's exceptions."""
-
-
-class AmdSmiLibraryException(AmdSmiException):
-    """A request that the driver refuses."""
-
-    err_code = NOT_SUPPORTED
-    err_info = "AMDSMI_STATUS_NOT_SUPPORTED"
-
-    def get_error_code(self) -> int:
-        """The status."""
-        return self.err_code
-
-    def get_error_info(self) -> str:
-        """The status in words."""
-        return self.err_info
-
-
-class AmdSmiMemoryType(IntEnum):
-    """Kind of memory."""
-
-    VRAM = 0
-    VIS_VRAM = 1
-    GTT = 2
-
-
 def _not_supported(name: str) -> Callable[..., Any]:
-    """A function of the library that raises "not supported"."""
-
     def function(*args: Any, **kwargs: Any) -> Any:
         raise AmdSmiLibraryException(f"{name}: {AmdSmiLibraryException.err_info}")
 
     return function
 
 
-def _names(device: StandInDevice) -> dict[str, Any]:
-    """The library's supported functions and classes by name."""
+def _module(device: StandInDevice) -> ModuleType:
+    """The library with the functions and classes that it supports."""
     asic = {
         "market_name": device.name,
         "vendor_id": VENDOR,
@@ -119,23 +92,23 @@ def _names(device: StandInDevice) -> dict[str, Any]:
         "target_graphics_version": device.arch,
         "num_compute_units": device.compute_units,
     }
-    return {
-        "AmdSmiException": AmdSmiException,
-        "AmdSmiLibraryException": AmdSmiLibraryException,
-        "AmdSmiMemoryType": AmdSmiMemoryType,
-        "amdsmi_init": lambda *_: None,
-        "amdsmi_shut_down": lambda: None,
-        "amdsmi_get_processor_handles": lambda: [device.name],
-        "amdsmi_get_gpu_asic_info": lambda handle: dict(asic),
-        "amdsmi_get_gpu_vram_usage": lambda handle: {
-            "vram_total": device.memory_bytes >> 20,
-            "vram_used": 0,
-        },
-        "amdsmi_get_gpu_memory_total": lambda handle, kind=0: device.memory_bytes,
-        "amdsmi_get_gpu_memory_usage": lambda handle, kind=0: 0,
-        "amdsmi_get_gpu_device_uuid": lambda handle, *_: device.torch_properties()["uuid"],
-        "amdsmi_get_gpu_device_bdf": lambda handle: "0000:01:00.0",
-        "amdsmi_topo_get_numa_node_number": lambda handle: 0,
-        "amdsmi_get_rocm_version": lambda: (True, VERSION),
-        "amdsmi_topo_get_link_type": lambda source, target: {"hops": 0, "type": 0},
-    }
+    usage = {"vram_total": device.memory_bytes >> 20, "vram_used": 0}
+    module = SmiModule(NAME, __doc__)
+    vars(module).update(
+        AmdSmiException=AmdSmiException,
+        AmdSmiLibraryException=AmdSmiLibraryException,
+        AmdSmiMemoryType=AmdSmiMemoryType,
+        amdsmi_init=lambda *_: None,
+        amdsmi_shut_down=lambda: None,
+        amdsmi_get_processor_handles=lambda: [device.name],
+        amdsmi_get_gpu_asic_info=lambda handle: dict(asic),
+        amdsmi_get_gpu_vram_usage=lambda handle: dict(usage),
+        amdsmi_get_gpu_memory_total=lambda handle, kind=0: device.memory_bytes,
+        amdsmi_get_gpu_memory_usage=lambda handle, kind=0: 0,
+        amdsmi_get_gpu_device_uuid=lambda handle, *_: device.torch_properties()["uuid"],
+        amdsmi_get_gpu_device_bdf=lambda handle: "0000:01:00.0",
+        amdsmi_topo_get_numa_node_number=lambda handle: 0,
+        amdsmi_get_rocm_version=lambda: (True, VERSION),
+        amdsmi_topo_get_link_type=lambda source, target: {"hops": 0, "type": 0},
+    )
+    return module

@@ -26,11 +26,7 @@ STUB_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "not inst
 
 
 class NotInstalledError(TypeError):
-    """A value of a module that is not installed was used where only the real one serves.
-
-    Args:
-        origin: the dotted name of the value.
-    """
+    """A value of a module that is not installed was used where only the real one serves."""
 
     def __init__(self, origin: str) -> None:
         self.module = origin.lstrip("(").partition(".")[0].rstrip("()")
@@ -198,24 +194,24 @@ class InertModule(ModuleType):
         return [] if name == "__all__" else named(f"{self.__name__}.{name}")
 
 
-class StubFinder:
-    """Finds the named modules, and all below them, as inert ones."""
+class ModuleMaker:
+    """A finder of modules that are made here; `make` returns one by name, or None."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._names = frozenset(names)
+    def __init__(self, make: Callable[[str], ModuleType | None]) -> None:
+        self._make = make
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """A spec for a name in the list or below one, else None."""
-        parts = name.split(".")
-        if any(".".join(parts[:n]) in self._names for n in range(1, len(parts) + 1)):
-            spec = ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
-            spec.submodule_search_locations = [os.path.join(STUB_FOLDER, *parts)]
-            return spec
-        return None
+        module = self._make(name)
+        if module is None:
+            return None
+        is_package = isinstance(module, InertModule)
+        spec = ModuleSpec(name, self, is_package=is_package)  # type: ignore[arg-type]
+        if is_package:
+            spec.submodule_search_locations = [os.path.join(STUB_FOLDER, *name.split("."))]
+        return spec
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """An inert module."""
-        return InertModule(spec.name)
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._make(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Does nothing: the module is complete."""
@@ -231,7 +227,11 @@ def install(names: Sequence[str]) -> None:
     if protected:
         raise ValueError(f"{', '.join(protected)} cannot be stubbed")
     if names:
-        sys.meta_path.insert(0, StubFinder(names))
+        stubs = tuple(f"{name}." for name in names)
+        sys.meta_path.insert(
+            0,
+            ModuleMaker(lambda name: InertModule(name) if f"{name}.".startswith(stubs) else None),
+        )
         _patch_version(frozenset(names))
 
 

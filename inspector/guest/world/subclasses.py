@@ -7,15 +7,15 @@ CPU tensors to C++, and Python reports the device that they claim.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from .placement import DEVICE_TYPES
+from .tensors import CPU, DEVICE_TYPES, GPU
 
 CLAIM = "_kinspect_claim"
 """Attribute of a wrapper with the device that it claims to be on."""
-CPU = torch.device("cpu")
 
 
 def install() -> None:
@@ -27,38 +27,30 @@ def install() -> None:
         device = kwargs.get("device")
         if device is None or torch.device(device).type not in DEVICE_TYPES:
             return original(cls, *args, **kwargs)
-        return _claiming(original(cls, *args, **{**kwargs, "device": CPU}), torch.device("cuda", 0))
+        wrapper = original(cls, *args, **{**kwargs, "device": CPU})
+        setattr(wrapper, CLAIM, GPU)
+        _report(type(wrapper), _claimed, is_replaced=False)
+        return wrapper
 
     torch.Tensor._make_wrapper_subclass = staticmethod(make_wrapper_subclass)
 
 
-def _claiming(wrapper: Any, device: torch.device) -> Any:
-    """Makes a wrapper report the claimed device to Python code; patches its class for that."""
-    setattr(wrapper, CLAIM, device)
-    wrapper_class = type(wrapper)
-    for name, getter in (("device", _device), ("is_cuda", _is_cuda), ("is_cpu", _is_cpu)):
-        if not _overrides(wrapper_class, name):
-            setattr(wrapper_class, name, property(getter))
-    if not _overrides(wrapper_class, "get_device"):
-        wrapper_class.get_device = _get_device
-    return wrapper
-
-
 def report_inner_device(wrapper_class: Any, attribute: str) -> None:
-    """Makes wrappers that C++ creates report the device of the tensor inside.
+    """Makes wrappers that C++ creates report the device of the tensor in their `attribute`."""
+    _report(wrapper_class, lambda wrapper: getattr(wrapper, attribute).device, is_replaced=True)
 
-    Args:
-        wrapper_class: their class.
-        attribute: of a wrapper: the tensor inside.
-    """
 
-    def device(wrapper: Any) -> Any:
-        return getattr(wrapper, attribute).device
-
-    wrapper_class.device = property(device)
-    wrapper_class.is_cuda = property(lambda wrapper: device(wrapper).type == "cuda")
-    wrapper_class.is_cpu = property(lambda wrapper: device(wrapper).type == "cpu")
-    wrapper_class.get_device = lambda wrapper: getattr(wrapper, attribute).get_device()
+def _report(wrapper_class: Any, device: Callable[[Any], Any], *, is_replaced: bool) -> None:
+    """Makes a class report a device; attributes that it overrides itself only if replaced."""
+    attributes = {
+        "device": property(device),
+        "is_cuda": property(lambda wrapper: device(wrapper).type == "cuda"),
+        "is_cpu": property(lambda wrapper: device(wrapper).type == "cpu"),
+        "get_device": lambda wrapper: (device(wrapper).index or 0) if wrapper.is_cuda else -1,
+    }
+    for name, attribute in attributes.items():
+        if is_replaced or not _overrides(wrapper_class, name):
+            setattr(wrapper_class, name, attribute)
 
 
 def _overrides(wrapper_class: type, name: str) -> bool:
@@ -67,18 +59,5 @@ def _overrides(wrapper_class: type, name: str) -> bool:
     return any(name in vars(base) for base in classes[: classes.index(torch.Tensor)])
 
 
-def _device(wrapper: Any) -> Any:
+def _claimed(wrapper: Any) -> Any:
     return getattr(wrapper, CLAIM, None) or torch._C.TensorBase.device.__get__(wrapper)
-
-
-def _is_cuda(wrapper: Any) -> bool:
-    return bool(_device(wrapper).type == "cuda")
-
-
-def _is_cpu(wrapper: Any) -> bool:
-    return bool(_device(wrapper).type == "cpu")
-
-
-def _get_device(wrapper: Any) -> int:
-    device = _device(wrapper)
-    return (device.index or 0) if device.type == "cuda" else -1

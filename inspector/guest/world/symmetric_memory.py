@@ -12,24 +12,21 @@ from typing import Any
 import torch
 
 from .stubs import Inert
-from .tensors import DeviceTensor
+from .tensors import GPU, DeviceTensor
 
 SIGNAL_PAD_BYTES = 2048
 """Torch's default size of a process's signal pad."""
-_DEVICE = torch.device("cuda", 0)
 
 
 class SymmetricMemory:
-    """One rendezvous; takes the place of the extension module's class of the same name.
+    """One rendezvous around a tensor, whose whole allocation is this process's part.
 
-    Args:
-        tensor: this process's part, whose whole allocation is shared.
-        group: the process group.
+    It takes the place of the extension module's class of the same name.
     """
 
     signal_pad_size = SIGNAL_PAD_BYTES
     multicast_ptr = 0  # AMD's GPUs have none
-    device = _DEVICE
+    device = GPU
     _shared: set[int] = set()  # noqa: RUF012  (addresses of what was made for sharing)
 
     def __init__(self, tensor: Any, group: Any) -> None:
@@ -38,19 +35,16 @@ class SymmetricMemory:
         self.buffer_size = tensor.untyped_storage().size()
         count = -(-self.buffer_size // tensor.element_size())
         own_buffer = torch.as_strided(tensor.detach(), (count,), (1,), 0)
+        ranks = range(self.world_size)
         self._buffers = [
-            own_buffer if rank == self.rank else torch.empty_like(own_buffer)
-            for rank in range(self.world_size)
+            own_buffer if rank == self.rank else torch.empty_like(own_buffer) for rank in ranks
         ]
         signal_words = self.signal_pad_size // torch.int32.itemsize
-        self._pads = [
-            torch.zeros(signal_words, dtype=torch.int32, device=_DEVICE)
-            for _ in range(self.world_size)
-        ]
+        self._pads = [torch.zeros(signal_words, dtype=torch.int32, device=GPU) for _ in ranks]
         self.buffer_ptrs = [buffer.data_ptr() for buffer in self._buffers]
         self.signal_pad_ptrs = [pad.data_ptr() for pad in self._pads]
         self._tables = [
-            torch.tensor(addresses, dtype=torch.int64, device=_DEVICE)
+            torch.tensor(addresses, dtype=torch.int64, device=GPU)
             for addresses in (self.buffer_ptrs, self.signal_pad_ptrs)
         ]
         self.buffer_ptrs_dev, self.signal_pad_ptrs_dev = (t.data_ptr() for t in self._tables)
@@ -84,11 +78,7 @@ class SymmetricMemory:
         return isinstance(tensor, DeviceTensor) and tensor._memory.address in cls._shared
 
     def get_buffer(
-        self,
-        rank: int,
-        sizes: Sequence[int],
-        dtype: torch.dtype,
-        storage_offset: int | None = 0,
+        self, rank: int, sizes: Sequence[int], dtype: torch.dtype, storage_offset: int | None = 0
     ) -> torch.Tensor:
         """A process's buffer, as a tensor."""
         return _reinterpreted(self._buffers[rank], sizes, dtype, storage_offset or 0)
@@ -108,15 +98,15 @@ class SymmetricMemory:
     ) -> torch.Tensor:
         """A process's pad of signals; all of it unless sizes are given."""
         kind = dtype or torch.int32
-        pad_elements = self.signal_pad_size // kind.itemsize
-        return _reinterpreted(
-            self._pads[rank], tuple(sizes) or (pad_elements,), kind, storage_offset or 0
-        )
+        extents = tuple(sizes) or (self.signal_pad_size // kind.itemsize,)
+        return _reinterpreted(self._pads[rank], extents, kind, storage_offset or 0)
 
-    def barrier(self, channel: int = 0, timeout_ms: int = 0) -> None:
-        """Returns at once: there is no other process to wait for."""
-
-    put_signal = wait_signal = lambda self, *args, **kwargs: None
+    # There is no other process to wait for, and all backends and groups are alike.
+    barrier = put_signal = wait_signal = lambda self, *args, **kwargs: None
+    set_group_info = set_backend = staticmethod(lambda *args: None)
+    has_multicast_support = staticmethod(lambda *args: False)
+    get_backend = staticmethod(lambda device: "CUDA")  # torch's own, also in ROCm builds
+    get_mempool_allocator = staticmethod(lambda device: Inert())  # for `torch.cuda.MemPool`
 
     @staticmethod
     def memset32(tensor: torch.Tensor, offset: int, val: int, count: int = 1) -> torch.Tensor:
@@ -125,29 +115,6 @@ class SymmetricMemory:
         return tensor
 
     stream_write_value32 = memset32
-
-    @staticmethod
-    def has_multicast_support(device_type: Any, device_idx: int = 0) -> bool:
-        """False: AMD's GPUs have none."""
-        return False
-
-    @staticmethod
-    def set_group_info(*args: Any) -> None:
-        """Does nothing: the process groups have this information."""
-
-    @staticmethod
-    def set_backend(name: str) -> None:
-        """Does nothing: all backends are alike here."""
-
-    @staticmethod
-    def get_backend(device: Any) -> str:
-        """The name of torch's own backend, also in ROCm builds."""
-        return "CUDA"
-
-    @staticmethod
-    def get_mempool_allocator(device: Any) -> Any:
-        """An allocator for `torch.cuda.MemPool`, which allocates nothing."""
-        return Inert()
 
 
 def _reinterpreted(

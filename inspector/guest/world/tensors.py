@@ -8,14 +8,18 @@ work in a build without GPU support; to Python it is on `cuda:0`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NoReturn, Protocol
+from typing import Any, ClassVar, NoReturn
 
 import torch
 
-from .contents import Memory
+from .memory import Memory
 
+CPU = torch.device("cpu")
+META = torch.device("meta")
+GPU = torch.device("cuda", 0)
+DEVICE_TYPES = ("cuda", "hip")
 FLOAT_LIMIT = 1 << 18
 """Elements up to which a floating-point tensor has contents; low: scripts seldom read floats."""
 INTEGER_LIMIT = 1 << 22
@@ -31,67 +35,65 @@ largest integer, which no check takes for a result.
 ALIGNMENT = 512
 """Bytes that torch's caching allocator rounds each allocation up to."""
 GAP = 1 << 20
-"""Bytes left free between two allocations."""
-FIRST_ADDRESS = 0x7F00_0000_0000
-READ_LIMIT = 1 << 24
-"""Elements up to which `tolist` computes a large tensor: Python's numbers take eight times the
-memory of a tensor's."""
+"""Bytes left free between two allocations: an access past the end of one is noticed, where on a GPU
+it would silently hit the neighbour."""
+_next_address = 0x7F00_0000_0000
+_move_target: torch.device | None = None
 
 
-class Addresses:
-    """Allocates addresses aligned as torch's caching allocator aligns them, each once.
-
-    Unlike the real allocator's, allocations have gaps between them: an access past the end of one
-    is noticed, where on a GPU it would silently hit the neighbour.
-    """
-
-    def __init__(self) -> None:
-        self._next = FIRST_ADDRESS
-
-    def allocate(self, nbytes: int) -> Memory:
-        """A new allocation of `nbytes` bytes."""
-        memory = Memory(self._next, nbytes)
-        self._next += max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT) + GAP
-        return memory
+def allocate(nbytes: int) -> Memory:
+    """A new allocation, aligned as torch's caching allocator aligns them."""
+    global _next_address
+    memory = Memory(_next_address, nbytes)
+    _next_address += max(ALIGNMENT, -(-nbytes // ALIGNMENT) * ALIGNMENT) + GAP
+    return memory
 
 
 class DeviceStorage:
-    """The storage of a device tensor, with the methods that Python code calls."""
+    """The storage of a device tensor, with the methods that Python code calls.
+
+    It counts in bytes; as `tensor.storage()` in elements. FSDP calls its underscored methods.
+    """
 
     is_cuda = True
 
-    def __init__(self, tensor: DeviceTensor) -> None:
+    def __init__(self, tensor: DeviceTensor, dtype: torch.dtype | None = None) -> None:
         self._tensor = tensor
         self._memory = tensor._memory
+        self._unit = 1 if dtype is None else dtype.itemsize
         self.device = tensor.device
+        if dtype is not None:
+            self.dtype = dtype
 
     def data_ptr(self) -> int:
-        """The address of its first byte."""
         return self._memory.address
 
-    def size(self) -> int:
-        """Its size in bytes."""
+    def nbytes(self) -> int:
         return self._memory.nbytes
 
-    nbytes = size
-    __len__ = size
+    def size(self) -> int:
+        return self._memory.nbytes // self._unit
 
     def element_size(self) -> int:
-        """1: the elements of an untyped storage are bytes."""
-        return 1
+        return self._unit
 
-    @property
-    def _cdata(self) -> int:
-        return self._memory.address
-
-    def resize_(self, nbytes: int) -> DeviceStorage:
+    def resize_(self, count: int) -> DeviceStorage:
         """Changes the size; no contents are allocated or freed."""
-        self._memory.nbytes = nbytes
+        self._memory.nbytes = count * self._unit
         return self
+
+    def untyped(self) -> DeviceStorage:
+        return DeviceStorage(self._tensor)
 
     def cpu(self) -> Any:
         """The payload's own storage."""
         return self._tensor._payload.untyped_storage()
+
+    _cdata = property(data_ptr)
+    _untyped_storage = property(untyped)
+    __len__ = _size = size
+    _data_ptr = data_ptr
+    _resize_ = resize_
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DeviceStorage) and other._memory is self._memory
@@ -103,85 +105,15 @@ class DeviceStorage:
         return getattr(self._tensor._payload.untyped_storage(), name)
 
 
-class TypedDeviceStorage(DeviceStorage):
-    """A storage that counts in the tensor's elements. FSDP calls its underscored methods."""
-
-    def __init__(self, tensor: DeviceTensor) -> None:
-        super().__init__(tensor)
-        self.dtype = tensor.dtype
-
-    def size(self) -> int:
-        """Its number of elements."""
-        return self._memory.nbytes // self.element_size()
-
-    def element_size(self) -> int:
-        """Bytes of one element."""
-        return int(self.dtype.itemsize)
-
-    def resize_(self, count: int) -> TypedDeviceStorage:
-        """Changes the size; no contents are allocated or freed."""
-        self._memory.nbytes = count * self.dtype.itemsize
-        return self
-
-    def untyped(self) -> DeviceStorage:
-        """A view of the storage that counts in bytes."""
-        return DeviceStorage(self._tensor)
-
-    @property
-    def _untyped_storage(self) -> DeviceStorage:
-        return self.untyped()
-
-    __len__ = _size = size
-    _data_ptr = DeviceStorage.data_ptr
-    _resize_ = resize_
-
-
-class Placing(Protocol):
-    """Moves device tensors: see `placement.Placement`."""
-
-    def to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor: ...
-
-    def move(self, tensor: torch.Tensor, claim: torch.device) -> torch.Tensor: ...
-
-    def device_of(self, device: Any, default: str = ...) -> torch.device: ...
-
-    def wrap(
-        self, payload: torch.Tensor, claim: torch.device, memory: Memory | None = None
-    ) -> Any: ...
-
-    def replace(self, tensor: DeviceTensor, new: torch.Tensor) -> None: ...
-
-
-class Reading(Protocol):
-    """Reads device tensors: see `reads.HostReads`."""
-
-    def plain(self, tensor: torch.Tensor) -> torch.Tensor: ...
-
-    def read(self, tensor: DeviceTensor, how: str) -> Any: ...
-
-    def item(self, tensor: DeviceTensor) -> Any: ...
-
-
-class Dispatching(Protocol):
-    """What device tensors need of the dispatcher: see `dispatch.Dispatcher`."""
-
-    @property
-    def mode(self) -> AbstractContextManager[Any]: ...
-
-    @property
-    def placement(self) -> Placing: ...
-
-    @property
-    def reads(self) -> Reading: ...
-
-
 class DeviceTensor(torch.Tensor):
     """A tensor that says it is on the device.
 
-    `dispatcher` is set by the subclass that each `Dispatcher` makes for itself.
+    The dispatcher sets the two class attributes: `mode` sends operators to it; `read` gives the
+    contents in one of the forms of `reads.read`.
     """
 
-    dispatcher: Dispatching
+    mode: ClassVar[AbstractContextManager[Any]]
+    read: ClassVar[Any]
     _payload: torch.Tensor
     _claim: torch.device
     _memory: Memory
@@ -198,12 +130,11 @@ class DeviceTensor(torch.Tensor):
     def __torch_dispatch__(
         cls, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        with cls.dispatcher.mode:
+        with cls.mode:
             return func(*args, **(kwargs or {}))
 
     @property
     def device(self) -> torch.device:
-        """The device that the tensor claims to be on."""
         return self._claim
 
     @property
@@ -217,7 +148,6 @@ class DeviceTensor(torch.Tensor):
         return bool(self._claim.type == "cpu")
 
     def get_device(self) -> int:
-        """The device's ordinal; -1 in host memory."""
         return (self._claim.index or 0) if self.is_cuda else -1
 
     def data_ptr(self) -> int:
@@ -225,13 +155,7 @@ class DeviceTensor(torch.Tensor):
         payload = self._payload
         return int(self._memory.address + payload.storage_offset() * payload.element_size())
 
-    def const_data_ptr(self) -> int:
-        """`data_ptr`, for reading."""
-        return self.data_ptr()
-
-    def mutable_data_ptr(self) -> int:
-        """`data_ptr`, for writing."""
-        return self.data_ptr()
+    const_data_ptr = mutable_data_ptr = data_ptr
 
     def ptr_range(self) -> int:
         """Bytes of its storage: AMD's backend asks whether 32-bit offsets reach all of them."""
@@ -243,22 +167,18 @@ class DeviceTensor(torch.Tensor):
 
     def storage(self) -> Any:
         """Its storage, counted in elements."""
-        return TypedDeviceStorage(self)
+        return DeviceStorage(self, self.dtype)
 
     _typed_storage = storage
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """Implements torch's `to`: returns the tensor itself if nothing changes."""
-        return self.dispatcher.placement.to(self, *args, **kwargs)
+        return to(self, *args, **kwargs)
 
     def cpu(self, *args: Any, **kwargs: Any) -> Any:
-        """A copy in host memory."""
-        return self.dispatcher.placement.move(self, torch.device("cpu"))
+        return move(self, CPU)
 
     def cuda(self, device: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """The tensor itself, or a copy of one in host memory on the device."""
-        placement = self.dispatcher.placement
-        return placement.move(self, placement.device_of(device, default="cuda"))
+        return move(self, device_of(device, default="cuda"))
 
     @property
     def data(self) -> Any:
@@ -266,18 +186,17 @@ class DeviceTensor(torch.Tensor):
 
         Autograd must not notice writes through `data` between forward and backward.
         """
-        return self.dispatcher.placement.wrap(self._payload, self._claim, self._memory)
+        return wrap(self._payload, self._claim, self._memory)
 
     @data.setter
     def data(self, new: torch.Tensor) -> None:
-        self.dispatcher.placement.replace(self, new)
+        replace(self, new)
 
     def pin_memory(self, *args: Any) -> Any:
         """Itself: pinned memory has no consequence here."""
         return self
 
     def is_pinned(self, *args: Any) -> bool:
-        """False."""
         return False
 
     def is_shared(self) -> bool:
@@ -285,7 +204,6 @@ class DeviceTensor(torch.Tensor):
         return self.is_cuda
 
     def share_memory_(self) -> Any:
-        """Itself."""
         return self
 
     def record_stream(self, stream: Any) -> None:
@@ -294,23 +212,20 @@ class DeviceTensor(torch.Tensor):
     # Reads never fail and never take much memory.
 
     def item(self) -> Any:
-        """Its value; a plausible one if it is unknown."""
-        return self.dispatcher.reads.item(self)
+        return self.read("item")
 
     def tolist(self) -> Any:
-        """Its values; zeros where it has no contents."""
-        return self.dispatcher.reads.read(self, "tolist")
+        return self.read("tolist")
 
     def numpy(self, *, force: bool = False) -> Any:
-        """Its values; zeros where it has no contents."""
-        return self.dispatcher.reads.read(self, "numpy")
+        return self.read("numpy")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        array = self.dispatcher.reads.read(self, "numpy")
+        array = self.read("numpy")
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return str(self.dispatcher.reads.read(self, "repr"))
+        return str(self.read("repr"))
 
     __str__ = __repr__
 
@@ -333,10 +248,8 @@ class DeviceTensor(torch.Tensor):
         return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        host_copy = self.dispatcher.reads.plain(self)
-        if isinstance(self, torch.nn.Parameter):
-            return rebuild_parameter, (host_copy, str(self.device), self.requires_grad)
-        return rebuild, (host_copy, str(self.device), self.requires_grad)
+        make = rebuild_parameter if isinstance(self, torch.nn.Parameter) else rebuild
+        return make, (self.read("plain"), str(self.device), self.requires_grad)
 
     def __dlpack__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise BufferError("a tensor without a device behind it cannot be exported")
@@ -352,41 +265,133 @@ def rebuild_parameter(plain: torch.Tensor, device: str, requires_grad: bool) -> 
     return torch.nn.Parameter(plain.to(device), requires_grad)
 
 
-def keep_all_contents(are_real: bool) -> None:
-    """Makes every tensor created from now on have contents, whatever its size.
+def device_of(device: Any, default: str = "cpu") -> torch.device:
+    """The torch device that a script means by `0`, `'cuda'`, `'hip:1'` or None (`default`)."""
+    if device is None:
+        device = default
+    if isinstance(device, int):
+        return torch.device("cuda", device)
+    if not isinstance(device, torch.device):
+        device = torch.device(str(device))
+    if device.type in DEVICE_TYPES:
+        return torch.device("cuda", device.index or 0)
+    return device
 
-    Args:
-        are_real: whether each launch is executed whole; see `VALUES_ARE_REAL`.
+
+def wrap(payload: torch.Tensor, claim: torch.device, memory: Memory | None = None) -> Any:
+    """A device tensor around `payload` that claims to be on `claim`.
+
+    It gets a new allocation unless `memory` is given. Sparse and nested tensors are returned
+    unchanged: no kernel takes them.
     """
+    if payload.layout != torch.strided or payload.is_nested:
+        return payload
+    if payload.dtype.is_complex and (payload.is_conj() or payload.is_neg()):
+        # Torch keeps these two flags on the tensor object, and the wrapper would not have
+        # them: resolve them into the contents.
+        payload, memory = payload.resolve_conj().resolve_neg(), None
+    outer = torch.Tensor._make_wrapper_subclass(
+        DeviceTensor,
+        payload.size(),
+        strides=payload.stride(),
+        storage_offset=payload.storage_offset(),
+        dtype=payload.dtype,
+        layout=payload.layout,
+        device=CPU,
+    )
+    outer._payload = payload
+    outer._claim = claim
+    outer._memory = memory or allocate(payload.untyped_storage().size())
+    return outer
+
+
+def payload_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The payload of a device tensor; any other tensor itself."""
+    return tensor._payload if isinstance(tensor, DeviceTensor) else tensor
+
+
+def device_tensors(values: Iterable[Any]) -> list[DeviceTensor]:
+    """The device tensors among an operator's arguments, in order, lists of tensors included."""
+    found: list[DeviceTensor] = []
+    for value in values:
+        if type(value) is DeviceTensor:
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += [inner for inner in value if type(inner) is DeviceTensor]
+    return found
+
+
+def to(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    """Implements `tensor.to(...)` in all of the method's forms."""
+    device, dtype = kwargs.get("device"), kwargs.get("dtype")
+    flags = list(args)
+    for arg in args:
+        if isinstance(arg, bool):
+            break
+        if isinstance(arg, torch.Tensor):
+            device, dtype = arg.device, arg.dtype
+        elif isinstance(arg, torch.dtype):
+            dtype = arg
+        elif arg is not None:
+            device = arg
+        flags.pop(0)
+    like = kwargs.get("other")
+    if like is not None:
+        device, dtype = like.device, like.dtype
+    copy = kwargs.get("copy", flags[1] if len(flags) > 1 else False)
+    claim = device_of(device, default=str(tensor.device))
+    return move(tensor, claim, dtype, copy, kwargs.get("memory_format"))
+
+
+def move(
+    tensor: torch.Tensor,
+    claim: torch.device,
+    dtype: torch.dtype | None = None,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> torch.Tensor:
+    """The tensor on device `claim` with type `dtype`: itself if nothing has to change."""
+    global _move_target
+    is_unchanged = tensor.device == claim and dtype in (None, tensor.dtype) and not copy
+    if is_unchanged and (
+        memory_format in (None, torch.preserve_format)
+        or tensor.is_contiguous(memory_format=memory_format)
+    ):
+        return tensor
+    stated = {"dtype": dtype, "memory_format": memory_format}
+    changes: dict[str, Any] = {name: value for name, value in stated.items() if value is not None}
+    if claim.type == META.type:
+        return torch.empty_like(tensor, device=META, **changes)
+    previous_target, _move_target = _move_target, claim
+    try:
+        moved = torch.ops.aten._to_copy.default(tensor, **changes)
+    finally:
+        _move_target = previous_target
+    return moved
+
+
+def move_target() -> torch.device | None:
+    """The device that a move in progress goes to; None outside of moves."""
+    return _move_target
+
+
+def replace(tensor: DeviceTensor, new: torch.Tensor) -> None:
+    """Makes `tensor` share the contents, device and memory of `new`, as `tensor.data = new`."""
+    if not isinstance(new, DeviceTensor):
+        new = wrap(new.detach(), tensor._claim if new.is_cpu else new.device)
+    torch._C.TensorBase.data.__set__(tensor, new)
+    tensor._payload, tensor._claim = new._payload, new._claim
+    tensor._memory = new._memory
+
+
+def keep_all_contents(are_real: bool) -> None:
+    """Makes every tensor created from now on have contents, whatever its size."""
     global FLOAT_LIMIT, INTEGER_LIMIT, ALL_CONTENTS, VALUES_ARE_REAL
     FLOAT_LIMIT = INTEGER_LIMIT = 1 << 62
     ALL_CONTENTS, VALUES_ARE_REAL = True, are_real
 
 
-def element_limit(dtype: torch.dtype) -> int:
-    """Most elements that a tensor of this type may have and still have contents."""
-    return FLOAT_LIMIT if dtype.is_floating_point or dtype.is_complex else INTEGER_LIMIT
-
-
 def fits(tensor: torch.Tensor) -> bool:
     """Whether a tensor of this shape and type is small enough to have contents."""
-    return bool(tensor.numel() <= element_limit(tensor.dtype))
-
-
-def bytes_of(payload: torch.Tensor) -> int:
-    """Size in bytes of the whole storage under a payload."""
-    return int(payload.untyped_storage().size())
-
-
-NUMPY_TYPES = frozenset(
-    (
-        *(torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128),
-        *(torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool),
-        *(torch.uint16, torch.uint32, torch.uint64),
-    )
-)
-
-
-def host_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The type to convert to for numpy: itself, or float32 for types that numpy lacks."""
-    return dtype if dtype in NUMPY_TYPES else torch.float32
+    is_float = tensor.dtype.is_floating_point or tensor.dtype.is_complex
+    return bool(tensor.numel() <= (FLOAT_LIMIT if is_float else INTEGER_LIMIT))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,79 +15,94 @@ from .assumptions import LOG
 from .device import StandInDevice
 from .rocm import HIP_VERSION, RCCL_VERSION, VERSION
 from .stubs import Inert
+from .tensors import GPU
 
+DEVICE_MEMORY_IN_USE = 1 << 30
+"""Bytes of device memory that are reported as allocated."""
 CONTEXT_MANAGERS = (
     *("device", "device_of", "stream", "graph", "StreamContext", "_DeviceGuard"),
     "use_mem_pool",
 )
 """Context managers of `torch.cuda`."""
-DEVICE_MEMORY_IN_USE = 1 << 30
-"""Bytes of device memory that are reported as allocated."""
+WITHOUT_EFFECT = (
+    *("init", "_lazy_init", "_lazy_call", "_check_capability", "set_device", "synchronize"),
+    *("empty_cache", "ipc_collect", "reset_peak_memory_stats", "reset_max_memory_allocated"),
+    *("reset_max_memory_cached", "reset_accumulated_memory_stats", "set_stream", "_sleep"),
+    *("set_per_process_memory_fraction", "set_sync_debug_mode", "set_rng_state_all"),
+    *("caching_allocator_delete", "check_error", "get_stream_from_external"),
+)
+"""Functions of `torch.cuda`."""
+ACCELERATOR_WITHOUT_EFFECT = (
+    *("set_device_index", "set_device_idx", "synchronize", "empty_cache"),
+    *("reset_peak_memory_stats", "set_stream"),
+)
+"""Functions of `torch.accelerator`."""
+EXTENSION_WITHOUT_EFFECT = (
+    *("_cuda_setDevice", "_cuda_init", "_cuda_synchronize", "_cuda_emptyCache", "_cuda_setStream"),
+    "_set_cached_tensors_enabled",  # Inductor's CUDA graphs, which torch._dynamo.reset() imports
+)
+"""Functions of `torch._C`."""
+MEMORY_IN_USE = (
+    *("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved"),
+    *("memory_cached", "max_memory_cached"),
+)
+"""Functions that return bytes of device memory."""
 
 
 class CudaEvent:
     """A point in a stream, which is always reached: one millisecond after any other."""
 
-    cuda_event = 0
-    event_id = 0
+    cuda_event = event_id = 0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.device = torch.device("cuda", 0)
+        self.device = GPU
 
     def elapsed_time(self, other: Any) -> float:
         """The time between two events: an unknown value, assumed to be one millisecond."""
         return LOG.time(1.0)
 
     def query(self) -> bool:
-        """True: the event is always reached."""
         return True
 
     def record(self, stream: Any = None) -> None:
-        """Does nothing."""
+        pass
 
     def wait(self, stream: Any = None) -> None:
-        """Returns at once."""
+        pass
 
     def synchronize(self) -> None:
-        """Returns at once."""
+        pass
 
     def ipc_handle(self) -> bytes:
-        """An empty handle."""
         return b""
 
 
 class CudaStream:
-    """A stream; all streams are one."""
+    """A stream, always idle; all streams are one."""
 
-    cuda_stream = 0
-    stream_id = 0
-    device_index = 0
+    cuda_stream = stream_id = device_index = priority = 0
     device_type = 1
-    priority = 0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.device = torch.device("cuda", 0)
+        self.device = GPU
 
     def wait_stream(self, stream: Any) -> None:
-        """Returns at once."""
+        pass
 
     def wait_event(self, event: Any) -> None:
-        """Returns at once."""
+        pass
 
     def record_event(self, event: Any = None) -> Any:
-        """The event, or a new one."""
         return event or CudaEvent()
 
     def is_capturing(self) -> bool:
-        """False: no graph is captured."""
         return False
 
     def query(self) -> bool:
-        """True: the stream is always idle."""
         return True
 
     def synchronize(self) -> None:
-        """Returns at once."""
+        pass
 
     def __enter__(self) -> CudaStream:
         return self
@@ -105,7 +121,6 @@ class CudaGraph(Inert):
     """A CUDA graph: its code runs at capture, and replaying it does nothing."""
 
     def pool(self) -> tuple[int, int]:
-        """The memory pool's id."""
         return 0, 0
 
 
@@ -115,11 +130,9 @@ class MemPool(Inert):
     id = (0, 1)
 
     def use_count(self) -> int:
-        """1: only the script's own reference."""
         return 1
 
     def snapshot(self) -> list[Any]:
-        """An empty list: the pool has no segments."""
         return []
 
 
@@ -147,212 +160,160 @@ def install(device: StandInDevice) -> None:
     torch.version.cuda = None
     torch.version.rocm = VERSION
     cuda = torch.cuda
-    _set_attributes(cuda, _cuda_functions(device))
-    _set_attributes(cuda, {name: type(name, (PassThrough,), {}) for name in CONTEXT_MANAGERS})
-    _set_attributes(
-        cuda,
-        {
-            "Stream": CudaStream,
-            "ExternalStream": CudaStream,
-            "Event": CudaEvent,
-            "CUDAGraph": CudaGraph,
-        },
-    )
-    cuda.MemPool = MemPool
-    torch.Event = CudaEvent
-    torch.Stream = CudaStream
-    _patch_submodules(cuda)
-    _patch_accelerator()
-    _patch_extension_module(device)
-    _patch_backends()
-
-
-def _set_attributes(owner: Any, values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        setattr(owner, name, value)
+    _replace_cuda(cuda, device)
+    torch.Event, torch.Stream = CudaEvent, CudaStream
+    _replace_submodules(cuda)
+    _replace_accelerator()
+    _replace_extension_module(device)
+    with contextlib.suppress(AttributeError):
+        torch.backends.cuda.is_built = _constant(True)
+        torch.backends.cuda.is_flash_attention_available = _constant(True)
+    with contextlib.suppress(AttributeError):
+        torch.cuda.amp.common.amp_definitely_not_available = _constant(False)
+    with contextlib.suppress(AttributeError):
+        torch.amp.grad_scaler.amp_definitely_not_available = _constant(False)
 
 
 def _constant(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
 
-def _cuda_functions(device: StandInDevice) -> dict[str, Any]:
-    """The functions of `torch.cuda` by name."""
-    without_effect = (
-        *("init", "_lazy_init", "_lazy_call", "_check_capability", "set_device", "synchronize"),
-        *("empty_cache", "ipc_collect", "reset_peak_memory_stats", "reset_max_memory_allocated"),
-        *("reset_max_memory_cached", "reset_accumulated_memory_stats", "set_stream", "_sleep"),
-        *("set_per_process_memory_fraction", "set_sync_debug_mode", "set_rng_state_all"),
-        *("caching_allocator_delete", "check_error"),
+def _replace(owner: Any, without_effect: Iterable[str], **results: Any) -> None:
+    """Replaces functions by ones that return nothing, or the same value on every call."""
+    for name, value in {**dict.fromkeys(without_effect), **results}.items():
+        setattr(owner, name, _constant(value))
+
+
+def _replace_cuda(cuda: Any, device: StandInDevice) -> None:
+    """Replaces functions and classes of `torch.cuda`."""
+    _replace(
+        cuda,
+        WITHOUT_EFFECT,
+        **dict.fromkeys(MEMORY_IN_USE, DEVICE_MEMORY_IN_USE),
+        mem_get_info=(device.memory_bytes - DEVICE_MEMORY_IN_USE, device.memory_bytes),
+        memory_summary="",
+        memory_snapshot=[],
+        get_per_process_memory_fraction=1.0,
+        caching_allocator_alloc=0,
+        is_available=True,
+        is_initialized=True,
+        device_count=1,
+        current_device=0,
+        _get_device_index=0,
+        _exchange_device=0,
+        _maybe_exchange_device=0,
+        get_device_name=device.name,
+        get_device_capability=device.capability,
+        get_device_properties=SimpleNamespace(**device.torch_properties()),
+        get_arch_list=[device.arch],
+        get_gencode_flags="",
+        utilization=0,
+        memory_usage=0,
+        temperature=40,
+        power_draw=0,
+        clock_rate=device.clock_khz // 1000,
+        is_bf16_supported=True,
+        is_tf32_supported=True,
+        is_current_stream_capturing=False,
+        can_device_access_peer=True,
+        get_sync_debug_mode=0,
+        get_allocator_backend="native",
+        graph_pool_handle=(0, 0),
+        initial_seed=0,
+        _is_compiled=True,
     )
-    return {
-        **{name: _constant(value) for name, value in _cuda_results(device).items()},
-        **{name: _constant(None) for name in without_effect},
-        "memory_stats": lambda *args, **kwargs: _Zeros(),
-        "memory_stats_as_nested_dict": lambda *args, **kwargs: _Zeros(),
-        "current_stream": lambda *args, **kwargs: CudaStream(),
-        "default_stream": lambda *args, **kwargs: CudaStream(),
-        "cudart": lambda *args, **kwargs: Inert(),
-        "make_graphed_callables": lambda callables, *args, **kwargs: callables,
-        "get_rng_state": lambda *args, **kwargs: torch.get_rng_state(),
-        "set_rng_state": lambda state, *args, **kwargs: torch.set_rng_state(state.cpu()),
-        "get_rng_state_all": lambda *args, **kwargs: [torch.get_rng_state()],
-        "manual_seed": lambda seed: torch.default_generator.manual_seed(int(seed)),
-        "manual_seed_all": lambda seed: torch.default_generator.manual_seed(int(seed)),
-        "seed": lambda: torch.default_generator.seed(),
-        "seed_all": lambda: torch.default_generator.seed(),
-        "_is_compiled": _constant(True),
-        "_compile_kernel": lambda *args, **kwargs: Inert(),
-    }
+    vars(cuda).update(
+        {name: type(name, (PassThrough,), {}) for name in CONTEXT_MANAGERS},
+        Stream=CudaStream,
+        ExternalStream=CudaStream,
+        Event=CudaEvent,
+        CUDAGraph=CudaGraph,
+        MemPool=MemPool,
+        memory_stats=lambda *args, **kwargs: _Zeros(int),
+        memory_stats_as_nested_dict=lambda *args, **kwargs: _Zeros(int),
+        current_stream=lambda *args, **kwargs: CudaStream(),
+        default_stream=lambda *args, **kwargs: CudaStream(),
+        cudart=lambda *args, **kwargs: Inert(),
+        make_graphed_callables=lambda callables, *args, **kwargs: callables,
+        get_rng_state=lambda *args, **kwargs: torch.get_rng_state(),
+        set_rng_state=lambda state, *args, **kwargs: torch.set_rng_state(state.cpu()),
+        get_rng_state_all=lambda *args, **kwargs: [torch.get_rng_state()],
+        manual_seed=lambda seed: torch.default_generator.manual_seed(int(seed)),
+        manual_seed_all=lambda seed: torch.default_generator.manual_seed(int(seed)),
+        seed=lambda: torch.default_generator.seed(),
+        seed_all=lambda: torch.default_generator.seed(),
+        _compile_kernel=lambda *args, **kwargs: Inert(),
+    )
 
 
-def _cuda_results(device: StandInDevice) -> dict[str, Any]:
-    """Functions of `torch.cuda` that return the same value on every call: name -> value."""
-    properties = SimpleNamespace(**device.torch_properties())
-    return {
-        **_memory_results(device),
-        "is_available": True,
-        "is_initialized": True,
-        "device_count": 1,
-        "current_device": 0,
-        "_get_device_index": 0,
-        "_exchange_device": 0,
-        "_maybe_exchange_device": 0,
-        "get_device_name": device.name,
-        "get_device_capability": device.capability,
-        "get_device_properties": properties,
-        "get_arch_list": [device.arch],
-        "get_gencode_flags": "",
-        "utilization": 0,
-        "memory_usage": 0,
-        "temperature": 40,
-        "power_draw": 0,
-        "clock_rate": device.clock_khz // 1000,
-        "is_bf16_supported": True,
-        "is_tf32_supported": True,
-        "is_current_stream_capturing": False,
-        "can_device_access_peer": True,
-        "get_sync_debug_mode": 0,
-        "get_allocator_backend": "native",
-        "graph_pool_handle": (0, 0),
-        "initial_seed": 0,
-        "get_stream_from_external": None,
-    }
-
-
-def _memory_results(device: StandInDevice) -> dict[str, Any]:
-    """Functions of `torch.cuda` on its memory, as of `_cuda_results`."""
-    return {
-        "mem_get_info": (device.memory_bytes - DEVICE_MEMORY_IN_USE, device.memory_bytes),
-        "memory_allocated": DEVICE_MEMORY_IN_USE,
-        "max_memory_allocated": DEVICE_MEMORY_IN_USE,
-        "memory_reserved": DEVICE_MEMORY_IN_USE,
-        "max_memory_reserved": DEVICE_MEMORY_IN_USE,
-        "memory_cached": DEVICE_MEMORY_IN_USE,
-        "max_memory_cached": DEVICE_MEMORY_IN_USE,
-        "memory_summary": "",
-        "memory_snapshot": [],
-        "get_per_process_memory_fraction": 1.0,
-        "caching_allocator_alloc": 0,
-    }
-
-
-class _Zeros(dict):  # type: ignore[type-arg]
+class _Zeros(defaultdict):  # type: ignore[type-arg]
     """Statistics of an allocator that allocated nothing: every one is 0."""
 
-    def __missing__(self, key: str) -> int:
-        return 0
-
     def get(self, key: str, default: Any = 0) -> Any:
-        """A statistic; `default` where it was not set."""
         return super().get(key, default)
 
 
-def _patch_submodules(cuda: Any) -> None:
+def _replace_submodules(cuda: Any) -> None:
     """Replaces the functions in the submodules that define them, too.
 
     Both names must give the same object: torch._dynamo looks them up by identity on import.
     """
     for name in ("memory", "random", "streams", "graphs"):
         module = getattr(cuda, name, None) or sys.modules.get(f"torch.cuda.{name}")
-        if module is None:
-            continue
-        for attribute in dir(module):
+        for attribute in dir(module) if module is not None else ():
             if attribute in cuda.__dict__ and not attribute.startswith("__"):
                 setattr(module, attribute, getattr(cuda, attribute))
     for name in ("nvtx", "profiler", "tunable", "jiterator", "gds"):
         module = sys.modules.get(f"torch.cuda.{name}")
-        if module is None:
-            continue
-        for attribute in dir(module):
+        for attribute in dir(module) if module is not None else ():
             value = getattr(module, attribute)
             if callable(value) and getattr(value, "__module__", None) == module.__name__:
                 setattr(module, attribute, Inert())
 
 
-def _patch_accelerator() -> None:
+def _replace_accelerator() -> None:
     """Replaces the functions of `torch.accelerator`, where this torch has it."""
     accelerator = getattr(torch, "accelerator", None)
     if accelerator is None:
         return
-    device = torch.device("cuda", 0)
-    constants = {
-        "is_available": True,
-        "device_count": 1,
-        "current_accelerator": torch.device("cuda"),
-        "current_device_index": 0,
-        "current_device_idx": 0,
-        "set_device_index": None,
-        "set_device_idx": None,
-        "synchronize": None,
-        "empty_cache": None,
-        "memory_allocated": DEVICE_MEMORY_IN_USE,
-        "max_memory_allocated": DEVICE_MEMORY_IN_USE,
-        "memory_reserved": DEVICE_MEMORY_IN_USE,
-        "max_memory_reserved": DEVICE_MEMORY_IN_USE,
-        "reset_peak_memory_stats": None,
-    }
-    _set_attributes(accelerator, {name: _constant(value) for name, value in constants.items()})
-    accelerator.current_stream = lambda *args, **kwargs: CudaStream()
-    accelerator.set_stream = _constant(None)
-    accelerator.device_index = type("device_index", (PassThrough,), {})
-    torch.get_default_device = getattr(torch, "get_default_device", _constant(device))
-
-
-def _patch_extension_module(device: StandInDevice) -> None:
-    """Adds the names that Triton and others import from `torch._C` of a build with a GPU."""
-    constants = {
-        "_cuda_getCurrentRawStream": 0,
-        "_cuda_getDevice": 0,
-        "_cuda_setDevice": None,
-        "_cuda_getDeviceCount": 1,
-        "_cuda_maybeExchangeDevice": 0,
-        "_cuda_exchangeDevice": 0,
-        "_cuda_init": None,
-        "_cuda_synchronize": None,
-        "_cuda_isCurrentStreamCapturing": False,
-        "_cuda_getCompiledVersion": 60443483,
-        "_cuda_emptyCache": None,
-        "_cuda_isInBadFork": False,
-        "_cuda_getArchFlags": device.arch,
-        "_cuda_getCurrentStream": (0, 0, 1),
-        "_cuda_getDefaultStream": (0, 0, 1),
-        "_cuda_hasPrimaryContext": True,
-        "_cuda_setStream": None,
-        "_nccl_version": RCCL_VERSION,
-        "_nccl_version_suffix": b"",
-        "_get_accelerator": torch.device("cuda"),  # called by torch.get_device_module()
-    }
-    _set_attributes(torch._C, {name: _constant(value) for name, value in constants.items()})
-    # Needed by Inductor's CUDA graphs, which torch._dynamo.reset() imports.
-    _set_attributes(
-        torch._C,
-        {
-            "_cuda_CUDAAllocator_AllocatorState": type("AllocatorState", (), {}),
-            "_set_cached_tensors_enabled": _constant(None),
-        },
+    _replace(
+        accelerator,
+        ACCELERATOR_WITHOUT_EFFECT,
+        **dict.fromkeys(MEMORY_IN_USE[:4], DEVICE_MEMORY_IN_USE),
+        is_available=True,
+        device_count=1,
+        current_accelerator=torch.device("cuda"),
+        current_device_index=0,
+        current_device_idx=0,
     )
-    torch._C._cuda_getDeviceProperties = _constant(SimpleNamespace(**device.torch_properties()))
+    accelerator.current_stream = lambda *args, **kwargs: CudaStream()
+    accelerator.device_index = type("device_index", (PassThrough,), {})
+    torch.get_default_device = getattr(torch, "get_default_device", _constant(GPU))
+
+
+def _replace_extension_module(device: StandInDevice) -> None:
+    """Adds the names that Triton and others import from `torch._C` of a build with a GPU."""
+    _replace(
+        torch._C,
+        EXTENSION_WITHOUT_EFFECT,
+        _cuda_getCurrentRawStream=0,
+        _cuda_getDevice=0,
+        _cuda_getDeviceCount=1,
+        _cuda_maybeExchangeDevice=0,
+        _cuda_exchangeDevice=0,
+        _cuda_isCurrentStreamCapturing=False,
+        _cuda_getCompiledVersion=60443483,
+        _cuda_isInBadFork=False,
+        _cuda_getArchFlags=device.arch,
+        _cuda_getCurrentStream=(0, 0, 1),
+        _cuda_getDefaultStream=(0, 0, 1),
+        _cuda_hasPrimaryContext=True,
+        _cuda_getDeviceProperties=SimpleNamespace(**device.torch_properties()),
+        _nccl_version=RCCL_VERSION,
+        _nccl_version_suffix=b"",
+        _get_accelerator=torch.device("cuda"),  # called by torch.get_device_module()
+    )
+    torch._C._cuda_CUDAAllocator_AllocatorState = type("AllocatorState", (), {})
     # Inductor's generated code allocates with these, below all dispatch.
     guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
     for name in ("_empty_strided_cuda", "_empty_strided_hip"):
@@ -362,14 +323,3 @@ def _patch_extension_module(device: StandInDevice) -> None:
 
 def _empty_strided(size: Any, stride: Any, dtype: Any) -> Any:
     return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
-
-
-def _patch_backends() -> None:
-    """Makes torch report attention and automatic mixed precision as available."""
-    with contextlib.suppress(AttributeError):
-        torch.backends.cuda.is_built = _constant(True)
-        torch.backends.cuda.is_flash_attention_available = _constant(True)
-    with contextlib.suppress(AttributeError):
-        torch.cuda.amp.common.amp_definitely_not_available = _constant(False)
-    with contextlib.suppress(AttributeError):
-        torch.amp.grad_scaler.amp_definitely_not_available = _constant(False)

@@ -1,4 +1,4 @@
-"""The torch side of the world. Imported only where the interpreter has torch."""
+"""The machine that a script finds where its interpreter has torch."""
 
 from __future__ import annotations
 
@@ -19,46 +19,45 @@ from . import (
     tensors,
     torch_cuda,
     torch_functions,
+    writes,
 )
+from .bare_world import World
 from .device import StandInDevice
 from .dispatch import Dispatcher
+from .driver import TargetDriver
 from .graphs.entry import Compile
 from .graphs.generated import Generated
 from .graphs.helion import MODULE as HELION
 from .graphs.helion import Helion
 from .graphs.originals import Originals
-from .placement import DEVICE_TYPES
+from .reads import RERUNNING
 from .refusal import LaunchRefusedError
 from .rerunning import EmulationBudget
-from .tensors import DeviceTensor, rebuild, rebuild_parameter
-from .writes import mark_known, mark_unknown
+from .tensors import DEVICE_TYPES, DeviceTensor, rebuild, rebuild_parameter
 
 # Triton's names, and one that people write.
 DTYPES = {**TORCH_NAMES, "fp8": "float8_e4m3fnuz"}
 
 
-class TorchWorld:
-    """Device tensors and a `torch.cuda` that has one AMD GPU.
+class TorchWorld(World):
+    """Device tensors and a `torch.cuda` that has one AMD GPU."""
 
-    Args:
-        device: the GPU.
-        note: takes a remark on something approximated.
-    """
-
-    def __init__(self, device: StandInDevice, note: Callable[[str], None]) -> None:
-        self._dispatcher = Dispatcher(note)
+    def __init__(self, device: StandInDevice, driver: TargetDriver) -> None:
+        super().__init__(device, driver)
+        dispatcher = Dispatcher(self.note)
+        self._mode = dispatcher.mode
         originals = Originals()
-        self._compile = Compile(self._dispatcher, originals, device.arch)
-        self._helion = Helion(self._compile.tracing, note)
+        self._compile = Compile(dispatcher, originals, device.arch)
+        self._helion = Helion(self._compile.tracing, self.note)
         torch.set_num_threads(1)  # payloads are small, and the machine compiles at the same time
         slow_imports.install()
         torch_cuda.install(device)
-        torch_functions.install(self._dispatcher.placement, self._compile)
+        torch_functions.install(self._compile)
         # C++ wants a real accelerator to name the type of an ordinal: `torch.device(0)`.
         torch.device = _class_of_devices(torch.device)
         subclasses.install()
         _switch_autocast_on_both()
-        distributed.install(note)
+        distributed.install(self.note)
         comparisons.install(torch, compares=tensors.ALL_CONTENTS)
         torch.serialization.add_safe_globals([rebuild, rebuild_parameter])
         originals.settle()
@@ -67,21 +66,18 @@ class TorchWorld:
         self,
         take: Callable[[Generated], None],
         max_choices: int | None,
-        keep: Callable[[str, str], str] | None,
+        keep: Callable[[str, str], str] | None = None,
     ) -> None:
-        """Makes torch.compile's generated code go to `take`; see `World.generate`."""
         self._compile.take, self._compile.max_choices = take, max_choices
         self._helion.keep, self._helion.max_choices = keep, max_choices
 
     def import_patches(self) -> dict[str, Callable[[Any], None]]:
-        """Modules that are patched once the script imports them: name -> the function that does."""
         return {HELION: self._helion.adjust}
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Sends every operator to the dispatcher, in threads that the script starts as well."""
-        start = threading.Thread.run
-        mode = self._dispatcher.mode
+        start, mode = threading.Thread.run, self._mode
 
         def run(self: threading.Thread) -> None:
             with mode:
@@ -89,7 +85,7 @@ class TorchWorld:
 
         threading.Thread.run = run  # type: ignore[method-assign]
         try:
-            with mode:
+            with super().running(), mode:
                 yield
         finally:
             threading.Thread.run = start  # type: ignore[method-assign]
@@ -97,11 +93,11 @@ class TorchWorld:
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
         """Disables the dispatcher's mode and the script's own modes."""
-        with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
+        disabled = torch.utils._python_dispatch._disable_current_modes
+        with super().suspended(), torch._C.DisableTorchFunction(), disabled():
             yield
 
     def on_device(self, value: Any) -> Any:
-        """The device tensor that an argument of a launch is or wraps; None without one."""
         for inner in (value, getattr(value, "base", None)):
             if isinstance(inner, DeviceTensor):
                 return inner
@@ -111,36 +107,32 @@ class TorchWorld:
         self,
         tensors: Sequence[Any],
         is_written: Sequence[bool],
-        execute: Callable[..., None] | None,
-        refusal: LaunchRefusedError | None,
+        execute: Callable[..., None] | None = None,
+        refusal: LaunchRefusedError | None = None,
     ) -> None:
-        """Records a launch; see `Writes.launched`."""
-        self._dispatcher.writes.launched(tensors, is_written, execute, refusal)
+        writes.launched(tensors, is_written, execute, refusal)
 
     def set_emulation_budget(self, seconds: float) -> None:
-        """Allows so many seconds for executing kernels whose results the host reads."""
-        self._dispatcher.reads.rerunning.budget = EmulationBudget(seconds)
+        RERUNNING.budget = EmulationBudget(seconds)
 
     def executed(self, value: Any) -> None:
-        """Records that an executed kernel wrote a tensor's contents."""
-        for inner in (value, getattr(value, "base", None)):
-            if isinstance(inner, DeviceTensor):
-                mark_known(inner)
+        tensor = self.on_device(value)
+        if tensor is not None:
+            tensor._memory.mark_known()
 
     def sampled(self, value: Any) -> None:
-        """Records that only a part of a launch's workgroups ran, and wrote to a tensor."""
-        for inner in (value, getattr(value, "base", None)):
-            if isinstance(inner, DeviceTensor):
-                mark_unknown(inner, None, "that a kernel writes, of which a sample ran", None)
+        tensor = self.on_device(value)
+        if tensor is not None:
+            tensor._memory.mark_known()
+            tensor._memory.mark_unknown(None, "that a kernel writes, of which a sample ran", None)
 
     def tensor(
-        self, shape: Sequence[int], dtype: Any, strides: Sequence[int] | None, grad: bool
+        self,
+        *shape: int,
+        dtype: Any = "fp16",
+        strides: Sequence[int] | None = None,
+        grad: bool = False,
     ) -> torch.Tensor:
-        """A tensor on the device; see `World.tensor`.
-
-        Raises:
-            ValueError: no such type.
-        """
         kind = dtype
         if not isinstance(kind, torch.dtype):
             name = str(dtype).rpartition(".")[2]
@@ -204,8 +196,6 @@ def _switch_autocast_on_both() -> None:
 
 
 def _also_on_cpu(switch: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that switches autocast for the device and the CPU."""
-
     @functools.wraps(switch)
     def switched(*args: Any) -> Any:
         if len(args) == 2 and args[0] in DEVICE_TYPES:

@@ -6,104 +6,66 @@ from collections.abc import Sequence
 
 import torch
 
-from . import payloads
-from .contents import Recipe
-from .deferred import Call, Deferred, geometry_of, is_whole
-from .operator_plans import OVERWRITING, Invocation, OperatorPlan
-from .pending_launches import Execute, Launches
-from .placement import CPU, Placement
+from .deferred import Call, Execute, deferred_launch
+from .memory import Recipe, view_of
+from .operators import OVERWRITING, Invocation, OperatorPlan, tensors_in
 from .reads import unknown_cause, unknown_reason
 from .refusal import LaunchRefusedError
-from .tensors import DeviceTensor, bytes_of
+from .tensors import CPU, DeviceTensor, allocate, replace, wrap
 
 
-class Writes:
-    """Keeps the record of writes to device tensors.
+def follow_operator(
+    operation: Invocation, operands: Sequence[DeviceTensor], call: Call | None
+) -> None:
+    """Records an in-place operator's effect on its arguments' shapes and contents.
 
-    Args:
-        placement: makes the device tensors.
-        deferred: the deferred calls.
+    `call` is the deferred call, if the values that it writes are not known now.
     """
+    plan = operation.plan
+    for index, tensor in enumerate(tensors_in(operation.written_arguments())):
+        if not isinstance(tensor, DeviceTensor):
+            continue
+        recipe = Recipe(call, index) if call is not None else None
+        _record_write(plan, tensor, [t for t in operands if t is not tensor], recipe)
+        if plan.changes_shape:
+            _reshape(tensor)
 
-    def __init__(self, placement: Placement, deferred: Deferred) -> None:
-        self._placement = placement
-        self._launches = Launches(deferred)
 
-    def follow_operator(
-        self,
-        operation: Invocation,
-        device_operands: list[DeviceTensor],
-        call: Call | None,
-    ) -> None:
-        """Records an in-place operator's effect on its arguments' shapes and contents.
+def launched(
+    tensors: Sequence[DeviceTensor],
+    is_written: Sequence[bool],
+    execute: Execute | None,
+    refusal: LaunchRefusedError | None,
+) -> None:
+    """Marks the tensors that a launched kernel writes as unknown until it is executed.
 
-        Args:
-            operation: the operator and its arguments.
-            device_operands: the device tensors among them.
-            call: the deferred call, if the values that it writes are not known now.
-        """
-        plan = operation.plan
-        for index, tensor in enumerate(payloads.tensors(operation.written_arguments())):
-            if not isinstance(tensor, DeviceTensor):
-                continue
-            recipe = Recipe(call, index) if call is not None else None
-            _record_write(plan, tensor, [t for t in device_operands if t is not tensor], recipe)
-            if plan.changes_shape:
-                self._reshape(tensor)
+    `execute` executes the launch (`deferred.Execute`); None, or a refusal, if it cannot be
+    executed.
+    """
+    written = {id(t._memory): t._memory for t, writes in zip(tensors, is_written) if writes}
+    launch = None
+    if execute is not None and written:
+        refusal = LaunchRefusedError("inputs")
+        launch = deferred_launch(tensors, is_written, execute)
+    reason = refusal.reason if launch is None and refusal is not None else None
+    for memory in written.values():
+        if launch is None:
+            memory.recipe = None
+        memory.mark_unknown(None, str(refusal or LaunchRefusedError("off")), reason)
+        memory.refusal = memory.unset = None
 
-    def _reshape(self, tensor: DeviceTensor) -> None:
-        """Updates a tensor's shape after an operator resized its payload."""
-        payload = tensor._payload
-        if (
-            payload.shape == tensor.shape
-            and payload.stride() == tensor.stride()
-            and payload.storage_offset() == tensor.storage_offset()
-        ):
-            return
-        nbytes = bytes_of(payload)
-        if nbytes > tensor._memory.nbytes:
-            tensor._memory = self._placement.addresses.allocate(nbytes)
-        self._placement.replace(
-            tensor, self._placement.wrap(payload, tensor._claim, tensor._memory)
-        )
 
-    def launched(
-        self,
-        tensors: Sequence[DeviceTensor],
-        is_written: Sequence[bool],
-        execute: Execute | None,
-        refusal: LaunchRefusedError | None,
-    ) -> None:
-        """Marks the tensors that a launched kernel writes as unknown until it is executed.
+def preserve(operation: Invocation) -> None:
+    """Copies memory that deferred work still needs and that an operator will overwrite."""
+    for tensor in tensors_in(operation.written_arguments()):
+        if isinstance(tensor, DeviceTensor) and tensor._memory.snapshot is not None:
+            tensor._memory.preserve()
 
-        Args:
-            tensors: the kernel's tensor arguments.
-            is_written: for each of them, whether the kernel may write to it.
-            execute: executes the launch; None if it cannot be executed.
-            refusal: why it cannot be executed.
-        """
-        written_tensors = [tensor for tensor, writes in zip(tensors, is_written) if writes]
-        call = None
-        if execute is not None and written_tensors:
-            refusal = LaunchRefusedError("inputs")
-            call = self._launches.keep(tensors, is_written, execute)
-        for tensor in written_tensors:
-            memory = tensor._memory
-            if call is None:
-                memory.recipe = None
-            memory.unknown, memory.blank = True, False
-            memory.truth = None
-            memory.cause = str(refusal or LaunchRefusedError("off"))
-            memory.reason = refusal.reason if call is None and refusal is not None else None
-            memory.refusal = memory.unset = None
-        for memory in {id(tensor._memory): tensor._memory for tensor in written_tensors}.values():
-            memory.version += 1
 
-    def preserve(self, operation: Invocation) -> None:
-        """Copies memory that pending launches still need and that an operator will overwrite."""
-        for tensor in payloads.tensors(operation.written_arguments()):
-            if isinstance(tensor, DeviceTensor) and tensor._memory.snapshots is not None:
-                self._launches.preserve(tensor._memory)
+def writes_to_host(operation: Invocation) -> bool:
+    """Whether an operator writes to a plain host tensor, which cannot be marked as unknown."""
+    targets = tensors_in(operation.written_arguments())
+    return any(not isinstance(target, DeviceTensor) for target in targets)
 
 
 def _record_write(
@@ -112,7 +74,7 @@ def _record_write(
     operands: Sequence[DeviceTensor],
     recipe: Recipe | None,
 ) -> None:
-    """Records that an operator wrote to a tensor."""
+    """Records that an operator wrote to a tensor; `operands` are its other device tensors."""
     memory = tensor._memory
     operand_unknown = any(t._memory.unknown or t._payload.is_meta for t in operands)
     is_deferred = operand_unknown or memory.unknown or tensor._payload.is_meta
@@ -123,33 +85,9 @@ def _record_write(
     elif plan.name in OVERWRITING and _is_fully_written(tensor):
         memory.unknown = memory.blank = False
         is_deferred = tensor._payload.is_meta
-    memory.version += 1
     memory.refusal = None
     memory.reason = unknown_reason(operands) if operand_unknown else None
     memory.recipe = recipe if is_deferred else None
-
-
-def mark_unknown(tensor: DeviceTensor, truth: bool | None, cause: str, reason: str | None) -> None:
-    """Marks a tensor as unknown: an operand of the operator that made it was.
-
-    Args:
-        tensor: the result.
-        truth: its assumed value, if it is a comparison's.
-        cause: why it is unknown, in words; completes "a tensor …".
-        reason: the same as one of `refusal.REASONS`, if a kernel's output is the cause.
-    """
-    memory = tensor._memory
-    memory.unknown, memory.blank = True, False
-    memory.truth = truth
-    memory.cause, memory.reason = cause, reason
-
-
-def mark_known(tensor: DeviceTensor) -> None:
-    """Marks a tensor as known: an executed kernel has just written its contents."""
-    memory = tensor._memory
-    memory.unknown = memory.blank = False
-    memory.truth = memory.recipe = memory.refusal = memory.unset = None
-    memory.version += 1
 
 
 def _is_fully_written(tensor: DeviceTensor) -> bool:
@@ -157,21 +95,30 @@ def _is_fully_written(tensor: DeviceTensor) -> bool:
 
     `starts = torch.empty(n + 1); starts[0] = 0; starts[1:] = ...` leaves none.
     """
-    if not tensor._memory.unknown or is_whole(tensor):
+    memory, view = tensor._memory, view_of(tensor._payload)
+    if not memory.unknown or view.is_whole:
         return True
     if tensor._payload.is_meta:
         return False
-    geometry, memory = geometry_of(tensor._payload), tensor._memory
-    count = memory.nbytes // geometry.dtype.itemsize
+    count = memory.nbytes // view.dtype.itemsize
     if memory.unset is None:
         memory.unset = torch.ones(count, dtype=torch.bool, device=CPU)
     if memory.unset.numel() != count:  # earlier writes went through a view of another type
         return False
-    memory.unset.as_strided(geometry.size, geometry.stride, geometry.offset).fill_(False)
+    memory.unset.as_strided(view.size, view.stride, view.offset).fill_(False)
     return not bool(memory.unset.any())
 
 
-def writes_to_host(operation: Invocation) -> bool:
-    """Whether an operator writes to a plain host tensor, which cannot be marked as unknown."""
-    targets = payloads.tensors(operation.written_arguments())
-    return any(not isinstance(target, DeviceTensor) for target in targets)
+def _reshape(tensor: DeviceTensor) -> None:
+    """Updates a tensor's shape after an operator resized its payload."""
+    payload, memory = tensor._payload, tensor._memory
+    if (payload.shape, payload.stride(), payload.storage_offset()) == (
+        tensor.shape,
+        tensor.stride(),
+        tensor.storage_offset(),
+    ):
+        return
+    nbytes = payload.untyped_storage().size()
+    if nbytes > memory.nbytes:
+        memory = allocate(nbytes)
+    replace(tensor, wrap(payload, tensor._claim, memory))

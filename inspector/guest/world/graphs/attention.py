@@ -26,8 +26,6 @@ class Attention:
     """Registers the choice with torch, for the lifetime of this object.
 
     Args:
-        arch: gfx name of the GPU.
-        note: takes a remark on the choice.
         active: returns whether a graph is being compiled; otherwise meta tensors are not a GPU's.
     """
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch._C import DispatchKey, DispatchKeySet
 
-from ..placement import DEVICE_TYPES
+from ..tensors import DEVICE_TYPES
 
 KEY = "AutocastCUDA"
 LOWER_PRECISION = (
@@ -43,17 +43,11 @@ FLOAT32_RESULT = (
 )
 """Operators that return float32, by their argument `dtype`."""
 PROMOTED = (
-    "addcdiv",
-    "addcmul",
-    "atan2",
-    "bilinear",
-    "cross",
-    "dot",
-    "grid_sampler",
+    *("addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "grid_sampler"),
     "scatter_add",
 )
 """Operators that run in the widest type of their operands."""
-GPU = (*DEVICE_TYPES, "meta")
+GPU_TYPES = (*DEVICE_TYPES, "meta")
 _BELOW = DispatchKeySet(getattr(DispatchKey, KEY))
 
 
@@ -71,10 +65,10 @@ class GraphAutocast:
         wrapper: Any = functional.FunctionalTensor
         wrapper._extra_dispatch_keys = wrapper._extra_dispatch_keys.add(getattr(DispatchKey, KEY))
         rules: Mapping[tuple[str, ...], Rule] = {
-            LOWER_PRECISION: _run_in_lower_precision,
-            FLOAT32: _run_in_float32,
-            FLOAT32_RESULT: _run_with_float32_result,
-            PROMOTED: _run_in_promoted_type,
+            LOWER_PRECISION: _lower_precision,
+            FLOAT32: _float32,
+            FLOAT32_RESULT: _float32_result,
+            PROMOTED: _promoted,
         }
         for names, rule in rules.items():
             for name in names:
@@ -113,7 +107,7 @@ class GraphAutocast:
         def kernel(*args: Any, **kwargs: Any) -> Any:
             with torch._C._ExcludeDispatchKeyGuard(_BELOW):
                 if self._enabled:
-                    return rule(operator, args, kwargs)
+                    args, kwargs = rule(operator, args, kwargs)
                 return operator(*args, **kwargs)
 
         return kernel
@@ -123,49 +117,46 @@ def _is_castable(value: Any) -> bool:
     """Whether autocast casts a value: a tensor of the GPU with floats of at most 32 bits."""
     return (
         isinstance(value, torch.Tensor)
-        and value.device.type in GPU
+        and value.device.type in GPU_TYPES
         and value.is_floating_point()
         and value.dtype != torch.float64
     )
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:
-    """An argument with its castable tensors in type `dtype`."""
+    """An argument, or all of them, with the castable tensors in type `dtype`."""
+    if isinstance(value, dict):
+        return {name: _cast(item, dtype) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(item, dtype) for item in value)
     return value.to(dtype) if _is_castable(value) and value.dtype != dtype else value
 
 
-def _run_cast(operator: Any, args: Any, kwargs: Any, dtype: torch.dtype | None) -> Any:
-    """Runs an operator on arguments cast to `dtype`; None leaves them alone."""
-    if dtype is not None:
-        args = [_cast(value, dtype) for value in args]
-        kwargs = {name: _cast(value, dtype) for name, value in kwargs.items()}
-    return operator(*args, **kwargs)
+Rule = Callable[[Any, Any, Any], "tuple[Any, Any]"]
+"""The arguments as autocast would cast them: (operator, args, kwargs)."""
 
 
-Rule = Callable[[Any, Any, Any], Any]
-"""Runs an operator as autocast would: (operator, args, kwargs)."""
+def _lower_precision(operator: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    dtype = torch.get_autocast_dtype("cuda")
+    return _cast(args, dtype), _cast(kwargs, dtype)
 
 
-def _run_in_lower_precision(operator: Any, args: Any, kwargs: Any) -> Any:
-    return _run_cast(operator, args, kwargs, torch.get_autocast_dtype("cuda"))
+def _float32(operator: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    return _cast(args, torch.float32), _cast(kwargs, torch.float32)
 
 
-def _run_in_float32(operator: Any, args: Any, kwargs: Any) -> Any:
-    return _run_cast(operator, args, kwargs, torch.float32)
-
-
-def _run_with_float32_result(operator: Any, args: Any, kwargs: Any) -> Any:
+def _float32_result(operator: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
     stated = any(isinstance(value, torch.dtype) for value in args)
     if _is_castable(args[0]) and not stated and kwargs.get("dtype") is None:
         kwargs = {**kwargs, "dtype": torch.float32}
         dtype_position = [argument.name for argument in operator._schema.arguments].index("dtype")
         args = args[:dtype_position]
-    return _run_cast(operator, args, kwargs, None)
+    return args, kwargs
 
 
-def _run_in_promoted_type(operator: Any, args: Any, kwargs: Any) -> Any:
+def _promoted(operator: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
     types = {value.dtype for value in (*args, *kwargs.values()) if _is_castable(value)}
-    wide = torch.float32 if torch.float32 in types else next(iter(types), None)
-    return _run_cast(operator, args, kwargs, wide)
+    if not types:
+        return args, kwargs
+    wide = torch.float32 if torch.float32 in types else next(iter(types))
+    return _cast(args, wide), _cast(kwargs, wide)

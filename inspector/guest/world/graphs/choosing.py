@@ -16,9 +16,6 @@ _REJECTED_TIME = 1e6
 class Choosing:
     """Makes Inductor choose a given kernel.
 
-    Args:
-        note: takes a remark on something approximated.
-
     Attributes:
         configurations: those of the kernels that Inductor could choose from.
     """

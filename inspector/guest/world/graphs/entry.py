@@ -29,13 +29,7 @@ OTHER_TORCH = (
 class Compile:
     """A `torch.compile` whose generated code is recorded, while the traced graph runs.
 
-    Args:
-        dispatcher: runs the operators of traced graphs.
-        originals: restores torch's own functions.
-        arch: gfx name of the GPU.
-
     Attributes:
-        take: takes the generated code; None to discard it.
         max_choices: how many kernels of a max-autotuned product to generate; None for all.
     """
 

@@ -17,19 +17,12 @@ import torch
 from torch._C import DispatchKey
 
 from ..dispatch import Dispatcher
-from ..placement import DEVICE_TYPES
-
-FROM_DATA = ("tensor", "as_tensor", "asarray")
-"""Functions that make a tensor of Python values and move it in C++."""
-_GPU = torch.device("cuda", 0)
+from ..operators import FROM_DATA
+from ..tensors import DEVICE_TYPES, GPU
 
 
 class Fakes:
-    """Patches torch's fake tensors, with effect while `active`.
-
-    Args:
-        dispatcher: makes the real tensors that Inductor needs.
-    """
+    """Patches torch's fake tensors, with effect while `active`."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
@@ -113,7 +106,7 @@ class Fakes:
             if self._active and getattr(stated.get("device"), "type", None) == "meta":
                 if func is torch.ops.aten._to_copy.default and _only_moves(args[0], stated):
                     return args[0]  # autograd moves gradients to the device that C++ believes in
-                stated = {**stated, "device": _GPU}
+                stated = {**stated, "device": GPU}
             return dispatch(mode, func, types, args, stated)
 
         return redirected
@@ -167,9 +160,9 @@ class Fakes:
             if device is None or torch.device(device).type not in DEVICE_TYPES:
                 return real_tensor
             if not isinstance(real_tensor, self._module.FakeTensor):
-                return torch.ops.aten._to_copy.default(real_tensor, device=_GPU)
+                return torch.ops.aten._to_copy.default(real_tensor, device=GPU)
             moved = torch.empty_strided(
-                real_tensor.shape, real_tensor.stride(), dtype=real_tensor.dtype, device=_GPU
+                real_tensor.shape, real_tensor.stride(), dtype=real_tensor.dtype, device=GPU
             )
             moved.constant = real_tensor.constant
             return moved

@@ -10,13 +10,7 @@ from functools import cache
 
 @dataclass(frozen=True)
 class CompileCall:
-    """One call of torch.compile.
-
-    Args:
-        name: name of the function or of the module's class.
-        file: the file of the call.
-        line: the line of the call.
-    """
+    """One call of torch.compile."""
 
     name: str
     file: str
@@ -28,10 +22,8 @@ class Generated:
     """Inductor's code for one graph.
 
     Args:
-        text: the wrapper, with the kernels' sources.
         function: name of the compiled function, or of the module's class where torch defines it.
         file: the file in which it is defined, or where torch.compile was called.
-        line: the line of that.
         lines: name of each operation -> file and line of the script that it comes from.
     """
 

@@ -30,12 +30,8 @@ class Generating:
     its own, so whether a failure is this stop shows only in whether code was recorded.
 
     Args:
-        fakes: the fake tensors.
         traced_code: returns the code object that Dynamo is tracing.
-        on_generated: called with the code of each graph.
         on_failure: called with a function's name and the error, where Inductor failed on it.
-        note: takes a remark on something approximated.
-        max_choices: how many kernels of a max-autotuned product to generate; None for all.
     """
 
     def __init__(
@@ -129,14 +125,7 @@ class Generating:
         config: dict[str, Any],
         compile_call: CompileCall | None,
     ) -> Any:
-        """Generates the code of a graph; returns the function that runs the graph itself.
-
-        Args:
-            model: Dynamo's graph.
-            inputs: fake tensors and symbolic numbers.
-            config: Inductor's options, as the script stated them.
-            compile_call: the call of torch.compile that this is for.
-        """
+        """Generates the code of a graph; returns the function that runs the graph itself."""
         origin = origin_of(self._traced_code(), compile_call)
         self._recorded = []
 

@@ -22,12 +22,7 @@ TRACING_METHODS = ("__init__", "to_code")
 class Helion:
     """Adapts Helion to a machine without a GPU.
 
-    Args:
-        tracing: returns the context in which it traces.
-        note: takes a remark on something approximated.
-
     Attributes:
-        max_choices: how many configurations of a kernel to launch; None for all.
         keep: stores generated code and returns its path: (name, text); None not to store it.
     """
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from types import CodeType
 from typing import Any
 
-from ..mode import DeviceMode
+from ..dispatch import DeviceMode
 from ..tensors import DeviceTensor
 
 OWN_PACKAGE = __name__.partition(".world.")[0]
@@ -22,7 +22,6 @@ class Tracing:
     """Patches Dynamo for the stand-in world.
 
     Args:
-        compiling: makes the context in which each trace runs.
         failed: called with a function's name and the error, where Dynamo itself failed on it.
 
     Attributes:
