@@ -2,12 +2,14 @@
 
 A spill stores whole registers of the active lanes at a fixed place, and a reload brings them back:
 for what a register holds it is a move. The places are told by whoever knows which accesses of
-scratch are spills; the emulator does not.
+scratch are spills, or are those whose offset stands in the code (`slot_dwords`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -23,6 +25,37 @@ from ..model import Function
 
 SpillDwords = Mapping[int, Sequence[Hashable]]
 """Index of a scratch access that is a spill or a reload -> the dwords of slots that it touches."""
+
+
+_DWORDS: Final = re.compile(r"(?:scratch|buffer)_(load|store)_(?:dword(?:x(\d))?|b(32|64|96|128))")
+
+
+def slot_dwords(function: Function, decoded: Sequence[Decoded]) -> dict[int, Sequence[int]]:
+    """By index of an access of the stack, the offsets of its dwords, where they stand in the code.
+
+    Arrays on the stack, whose addresses lie in registers, are not told: LLVM keeps them apart from
+    spill slots.
+    """
+    dwords: dict[int, Sequence[int]] = {}
+    for inst in function.instructions:
+        parts = decoded[inst.index]
+        match = _DWORDS.fullmatch(parts.name)
+        if inst.cls not in ("scratch_load", "scratch_store") or match is None:
+            continue
+        verb, times, bits = match.groups()
+        operands = list(parts.operands)
+        data = 1 if verb == "store" and parts.name.startswith("scratch") else 0
+        if data >= len(operands) or operands.pop(data).kind != "vgpr":
+            continue
+        if parts.name.startswith("buffer"):  # off, s[0:3], 0
+            if len(operands) != 3 or operands[2].integer != 0:
+                continue
+            operands = operands[:1]
+        offset = parts.number("offset")
+        if offset % 4 == 0 and all(operand.text == "off" for operand in operands):
+            size = int(bits) // 8 if bits else 4 * int(times or 1)
+            dwords[inst.index] = range(offset, offset + size, 4)
+    return dwords
 
 
 class FollowedSpills(Struct, frozen=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..emulator.branch_conditions import CONDITIONS
 from ..emulator.waves import Waves
 from ..isa.dataflow.operands import Decoded
 from ..model import Block, Function
@@ -69,12 +70,7 @@ class TakenEdges:
 
 def _goes(last: str, waves: Waves, *, jumps: bool) -> bool:
     """Returns whether some wave takes a branch (`jumps`) or goes on behind it."""
-    if not last.startswith("s_cbranch_") or "exec" in last:
+    if last not in CONDITIONS or "exec" in last:
         return True
-    if "scc" in last:
-        condition = waves.scc if last.endswith("1") else ~waves.scc
-    elif "vcc" in last:
-        condition = waves.vccz if last.endswith("vccz") else ~waves.vccz
-    else:
-        return True
-    return bool((condition if jumps else ~condition).any())
+    taken = CONDITIONS[last](waves)
+    return bool((taken if jumps else ~taken).any())

@@ -126,11 +126,24 @@ def _drawn_arguments(random: np.random.Generator, arguments: Arguments) -> Array
     return words.astype(U32)
 
 
-class DrawnWords(MemoryWords):
+class UnreadWords(MemoryWords):
+    """LDS whose contents nobody looks at: zeros."""
+
+    def __init__(self) -> None:
+        super().__init__(np.zeros(64, np.uint8), 64)
+
+    def gather(self, offsets: Array, size: int) -> Array:
+        return _zeros(offsets, size)
+
+    def scatter(self, offsets: Array, values: Array, size: int) -> None:
+        """Nothing is kept."""
+
+
+class DrawnWords(UnreadWords):
     """LDS whose contents are unknown."""
 
     def __init__(self, random: np.random.Generator) -> None:
-        super().__init__(np.zeros(64, np.uint8), 64)
+        super().__init__()
         self._draws = _Draws(random)
 
     def gather(self, offsets: Array, size: int) -> Array:
@@ -139,9 +152,6 @@ class DrawnWords(MemoryWords):
     def pass_over(self, count: int) -> None:
         """Goes on as if as many words had been drawn; see `_Draws`."""
         self._draws.pass_over(count)
-
-    def scatter(self, offsets: Array, values: Array, size: int) -> None:
-        """Nothing is kept."""
 
 
 def _zeros(places: Array, size: int) -> Array:

@@ -37,20 +37,15 @@ def _with_accesses(
             made = known[id(access)] = change(access)
         return made
 
-    workgroups = [
-        [
-            replace(
-                wave,
-                accesses={
-                    at: changed(access) if sites is None or wave.stream[at] in sites else access
-                    for at, access in wave.accesses.items()
-                },
-            )
-            for wave in waves
-        ]
-        for waves in timing.workgroups
-    ]
-    return replace(timing, workgroups=workgroups) if workgroups != timing.workgroups else None
+    def of_wave(wave: WaveTrace) -> WaveTrace:
+        accesses = {
+            at: changed(access) if sites is None or wave.stream[at] in sites else access
+            for at, access in wave.accesses.items()
+        }
+        return replace(wave, accesses=accesses)
+
+    after = timing.with_waves(of_wave)
+    return after if after.waves != timing.waves else None
 
 
 def without_conflicts(timing: Timing, sites: Container[int] | None = None) -> Timing | None:
@@ -68,8 +63,7 @@ def with_fewest_lines(timing: Timing, sites: Container[int] | None = None) -> Ti
     `sites`: instructions whose accesses change; None: all.
     """
     line = timing.machine.cache_line_bytes or 64
-    waves = [wave for waves in timing.workgroups for wave in waves]
-    gathers = _gathers(timing.costs, waves[0]) if waves else set()
+    gathers = _gathers(timing.costs, timing.waves[0]) if timing.waves else set()
     pool_of = _pools(timing)
 
     def changed(wave: WaveTrace) -> WaveTrace:
@@ -92,29 +86,18 @@ def with_fewest_lines(timing: Timing, sites: Container[int] | None = None) -> Ti
                 )
         return replace(wave, accesses=accesses) if any(taken.values()) else wave
 
-    workgroups = [[changed(wave) for wave in waves] for waves in timing.workgroups]
-    if workgroups == timing.workgroups:
-        return None
-    return _with_all_bytes(timing, replace(timing, workgroups=workgroups))
+    after = timing.with_waves(changed)
+    return None if after.waves == timing.waves else _with_all_bytes(timing, after)
 
 
 def without_loads(timing: Timing, gone: frozenset[int]) -> Timing | None:
     """Without some loads. Others that touch their lines bring what they were the first to bring."""
-    workgroups = [
-        [
-            replace(
-                wave,
-                accesses={
-                    at: access
-                    for at, access in wave.accesses.items()
-                    if wave.stream[at] not in gone
-                },
-            )
-            for wave in waves
-        ]
-        for waves in timing.workgroups
-    ]
-    return without_sites(_with_all_bytes(timing, replace(timing, workgroups=workgroups)), gone)
+
+    def changed(wave: WaveTrace) -> WaveTrace:
+        left = {at: of for at, of in wave.accesses.items() if wave.stream[at] not in gone}
+        return replace(wave, accesses=left)
+
+    return without_sites(_with_all_bytes(timing, timing.with_waves(changed)), gone)
 
 
 def _with_all_bytes(before: Timing, after: Timing) -> Timing:
@@ -174,11 +157,10 @@ def _first_touches(timing: Timing) -> dict[int, int]:
 
 
 def _all_accesses(timing: Timing) -> Iterator[tuple[int, Access]]:
-    for waves in timing.workgroups:
-        for wave in waves:
-            for position, access in wave.accesses.items():
-                if access.lines:
-                    yield wave.stream[position], access
+    for wave in timing.waves:
+        for position, access in wave.accesses.items():
+            if access.lines:
+                yield wave.stream[position], access
 
 
 def _pools(*timings: Timing) -> dict[int, int]:
@@ -228,14 +210,13 @@ def with_wide_accesses(timing: Timing) -> Timing | None:
     line, costs = timing.machine.cache_line_bytes or 64, timing.costs
     lanes = target_of(timing.function, timing.machine.arch).lanes
     widths = []
-    for waves in timing.workgroups:
-        for wave in waves:
-            for position, access in wave.accesses.items():
-                needed = math.ceil(access.bytes / line)
-                if costs.sites[wave.stream[position]].kind == LDS or len(access.lines) > 2 * needed:
-                    return None
-                if len(access.lines) >= needed:
-                    widths.append(math.ceil(access.bytes / lanes))
+    for wave in timing.waves:
+        for position, access in wave.accesses.items():
+            needed = math.ceil(access.bytes / line)
+            if costs.sites[wave.stream[position]].kind == LDS or len(access.lines) > 2 * needed:
+                return None
+            if len(access.lines) >= needed:
+                widths.append(math.ceil(access.bytes / lanes))
     times = _WIDEST // max(1, min(widths, default=_WIDEST))
     if times <= 1:
         return None
@@ -267,12 +248,11 @@ def with_merged_accesses(timing: Timing, sites: frozenset[int]) -> Timing | None
     """
     lanes = target_of(timing.function, timing.machine.arch).lanes
     moved: dict[int, int] = {}
-    for waves in timing.workgroups:
-        for wave in waves:
-            for position, access in wave.accesses.items():
-                site = wave.stream[position]
-                if site in sites:
-                    moved[site] = max(moved.get(site, 0), access.bytes)
+    for wave in timing.waves:
+        for position, access in wave.accesses.items():
+            site = wave.stream[position]
+            if site in sites:
+                moved[site] = max(moved.get(site, 0), access.bytes)
     last_of: dict[int, int] = {}
     for group in _mergeable(timing, {site: math.ceil(n / lanes) for site, n in moved.items()}):
         last_of |= dict.fromkeys(group[:-1], group[-1])
@@ -291,8 +271,7 @@ def with_merged_accesses(timing: Timing, sites: frozenset[int]) -> Timing | None
                 accesses[position] = _merged([*waiting.pop(site, ()), accesses[position]])
         return replace(wave, accesses=accesses)
 
-    workgroups = [[changed(wave) for wave in waves] for waves in timing.workgroups]
-    merged = _with_all_bytes(timing, replace(timing, workgroups=workgroups))
+    merged = _with_all_bytes(timing, timing.with_waves(changed))
     return without_sites(merged, frozenset(last_of))
 
 

@@ -51,8 +51,8 @@ def without_sites(timing: Timing, gone: frozenset[int]) -> Timing | None:
                 raised[counter].append(site)
         return replace(wave, stream=stream)
 
-    workgroups = [[changed(wave) for wave in waves] for waves in timing.workgroups]
-    return replace(timing, workgroups=workgroups, costs=sites.made())
+    after = timing.with_waves(changed)
+    return replace(after, costs=sites.made())
 
 
 def _not_needed(
@@ -165,11 +165,10 @@ def with_earlier_loads(timing: Timing, loops: Container[str] = ()) -> Timing | N
                     raised[counter] += 1
         return replace(wave, stream=stream)
 
-    workgroups = [[changed(wave) for wave in waves] for waves in timing.workgroups]
+    earlier = timing.with_waves(changed)
     if len(sites.costs) == len(costs.sites):
         return None
-    earlier = replace(timing, workgroups=workgroups, costs=sites.made())
-    return _holding(earlier, len(_loaded(timing, loops)))
+    return _holding(replace(earlier, costs=sites.made()), len(_loaded(timing, loops)))
 
 
 def _loaded(timing: Timing, loops: Container[str]) -> set[int]:

@@ -86,5 +86,5 @@ def _per_iteration(time: LaunchTime, loop: Loop, resident: int) -> float | None:
 
 def _iterations(timing: Timing, loop: Loop) -> float:
     """The mean of the waves that are simulated."""
-    waves = [wave for workgroup in timing.workgroups for wave in workgroup]
+    waves = timing.waves
     return sum(wave.trips.get(loop.id, (0, 0))[1] for wave in waves) / max(1, len(waves))

@@ -18,7 +18,7 @@ from ..emulator.start import waves_of
 from ..model import Function, Machine
 from .costs import LDS, LOAD, Costs
 from .device import Device, Placement
-from .reduced import last_iterations
+from .reduced import stands_for_each
 from .wave_traces import Access, WaveTrace
 
 _ROUNDS_TO_SETTLE: Final = 100
@@ -80,7 +80,6 @@ class Read(NamedTuple):
 
 def reads_of(
     costs: Costs,
-    fresh: Mapping[int, float],
     workgroups: Sequence[Sequence[WaveTrace]],
     periods: Mapping[str, int],
     buffers: Sequence[Buffer],
@@ -92,7 +91,7 @@ def reads_of(
     for waves in workgroups:
         seen: set[int] = set()
         for wave in waves:
-            stands_for = _stands_for(wave, periods)
+            stands_for = stands_for_each(wave, periods)
             for position, access in sorted(wave.accesses.items()):
                 site = wave.stream[position]
                 cost = costs.sites[site]
@@ -183,26 +182,9 @@ def queued_atomics(
             for position, access in wave.accesses.items():
                 site = wave.stream[position]
                 if line in access.lines and function.instructions[site].cls == "atomic":
-                    stands_for = stands_for or _stands_for(wave, periods)
+                    stands_for = stands_for or stands_for_each(wave, periods)
                     requests[site] += stands_for[position] * grid / len(workgroups)
     return dict(requests)
-
-
-def _stands_for(wave: WaveTrace, periods: Mapping[str, int]) -> list[float]:
-    """For each executed instruction, how many there are in all: of a loop not all are kept."""
-    counts = [1.0] * len(wave.stream)
-    for loop, begin, end in sorted(wave.spans, key=lambda span: span[1] - span[2]):
-        kept, in_all = wave.trips[loop]
-        counts[begin:end] = [in_all / kept] * (end - begin)
-    for loop in periods.keys() & wave.trips.keys():
-        kept, in_all = wave.trips[loop]
-        left_out, iterations = last_iterations(wave, loop, periods[loop])
-        for name, begin, end in wave.spans:
-            if name == loop and iterations:
-                is_last = any(first <= begin < last for first, last in left_out)
-                more = (in_all - kept) / iterations if is_last else 0.0
-                counts[begin:end] = [1.0 + more] * (end - begin)
-    return counts
 
 
 class Caches(NamedTuple):
@@ -283,7 +265,7 @@ def returns(
         for wave in waves:
             way = _Way(costs, function, wave, buffers, caches, _distinct(costs, waves))
             told.append(replace(wave, accesses=way.accesses()))
-            stands_for = _stands_for(wave, periods)
+            stands_for = stands_for_each(wave, periods)
             for position, count, (_, in_xcd, in_all) in way.far:
                 site, amount = wave.stream[position], count * caches.line * stands_for[position]
                 from_l2 = _missed_in_turn(_times(in_xcd, caches.held[1]))

@@ -211,3 +211,20 @@ def _plus(total: CuTime, more: CuTime, less: CuTime, factor: float) -> CuTime:
         },
         [t + factor * (m - f) for t, m, f in zip(total.busy, more.busy, less.busy, strict=True)],
     )
+
+
+def stands_for_each(wave: WaveTrace, periods: Mapping[str, int]) -> list[float]:
+    """For each executed instruction, how many there are in all: of a loop not all are kept."""
+    counts = [1.0] * len(wave.stream)
+    for loop, begin, end in sorted(wave.spans, key=lambda span: span[1] - span[2]):
+        kept, in_all = wave.trips[loop]
+        counts[begin:end] = [in_all / kept] * (end - begin)
+    for loop in periods.keys() & wave.trips.keys():
+        kept, in_all = wave.trips[loop]
+        left_out, iterations = last_iterations(wave, loop, periods[loop])
+        for name, begin, end in wave.spans:
+            if name == loop and iterations:
+                is_last = any(first <= begin < last for first, last in left_out)
+                more = (in_all - kept) / iterations if is_last else 0.0
+                counts[begin:end] = [1.0 + more] * (end - begin)
+    return counts

@@ -48,7 +48,7 @@ def savings(timing: Timing, now: LaunchTime, *, bounds: bool = True) -> tuple[Sa
     return tuple(sorted(told, key=lambda saving: (saving.change in BOUNDS, saving.us)))
 
 
-def _without(*kinds: int) -> _Apply:
+def _without_kinds(*kinds: int) -> _Apply:
     return lambda timing: _without_those(timing, lambda cost: cost.kind in kinds)
 
 
@@ -195,9 +195,9 @@ _CHANGES: Final[Mapping[CostGone, _Apply]] = {
     "workgroups": with_even_workgroups,
     "memory latency": lambda timing: with_latency(timing, 0.0),
     "memory bandwidth": _without_bandwidth,
-    "memory": _without(LOAD, STORE),
-    "lds": _without(LDS),
-    "barriers": _without(BARRIER),
-    "vector work": _without(VECTOR),
-    "matrix work": _without(MATRIX),
+    "memory": _without_kinds(LOAD, STORE),
+    "lds": _without_kinds(LDS),
+    "barriers": _without_kinds(BARRIER),
+    "vector work": _without_kinds(VECTOR),
+    "matrix work": _without_kinds(MATRIX),
 }

@@ -85,6 +85,15 @@ class Timing(Struct, frozen=True):
     resident_with: Callable[[int], int] | None = None
     periods: Mapping[str, int] = {}
 
+    @property
+    def waves(self) -> list[WaveTrace]:
+        """The waves of all workgroups that are simulated."""
+        return [wave for waves in self.workgroups for wave in waves]
+
+    def with_waves(self, change: Callable[[WaveTrace], WaveTrace]) -> Timing:
+        """The launch with each wave changed."""
+        return replace(self, workgroups=[[*map(change, waves)] for waves in self.workgroups])
+
     def with_grid(self, workgroups: int, busiest: int) -> Timing:
         """The launch with fewer workgroups, of which the busiest compute unit gets some."""
         placement = replace(
@@ -182,7 +191,7 @@ def traced(
     workgroups, part = _affordable(whole, resident)
     scratch, scratch_beyond = scratch_missed(emulator, machine, device, placement, launch)
     fresh, stored = done.shares.fresh | scratch, done.shares.stored | scratch
-    reads = reads_of(costs, fresh, whole[: len(workgroups)], done.periods, buffers, line)
+    reads = reads_of(costs, whole[: len(workgroups)], done.periods, buffers, line)
     fresh |= missed_in_l2(reads, fresh, grid / len(workgroups) / device.xcds, machine.l2_bytes)
     beyond = scratch_beyond | beyond_l3(reads, fresh, grid / len(workgroups))
     for site in stored:
@@ -230,7 +239,7 @@ def _last_workgroup(
     """A grid's last workgroup by itself, if it runs loops that the simulated ones do not."""
     function, last = timing.function, math.prod(sample.grid) - 1
     headers = {function.blocks[loop.header].start for loop in function.loops}
-    reached = {site for waves in timing.workgroups for wave in waves for site in wave.stream}
+    reached = {site for wave in timing.waves for site in wave.stream}
     if headers <= reached or last in (sample.workgroups or ()):
         return None
     try:

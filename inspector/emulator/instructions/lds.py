@@ -36,19 +36,23 @@ _NAME: Final = re.compile(
 @builds_matching(r"ds_(read|write|load|store)(2|_2addr)?(_stride64|st64)?_[uib]\d+(_d16)?(_hi)?")
 def build(decoded: Decoded, context: BuildContext) -> Step:
     """A read or write of one place or, in the `2` forms, of two."""
+    form = _form_of(decoded)
+    if form is None:
+        raise NotCoveredError(decoded.text)
+    make = _write if form[0].writes else _read
+    return make(decoded, context, form[1], form[0])
+
+
+def _form_of(decoded: Decoded) -> tuple[AccessForm, list[int]] | None:
+    """What a read's or write's mnemonic states, and its byte offsets; None for other forms."""
     match = _NAME.fullmatch(decoded.name)
     if match is None or decoded.flag("gds"):
-        raise NotCoveredError(decoded.text)
+        return None
     verb, two, stride, sign, bits, d16, hi = match.groups()
     size = int(bits) // 8
     half = 1 if hi else 0 if d16 else None
     offsets = pair_offsets(decoded, size, stride=bool(stride)) if two else single_offset(decoded)
-    form = AccessForm("lds", verb in ("write", "store"), size, sign == "i", half)
-    return (
-        _write(decoded, context, offsets, form)
-        if form.writes
-        else _read(decoded, context, offsets, form)
-    )
+    return AccessForm("lds", verb in ("write", "store"), size, sign == "i", half), offsets
 
 
 def plain_places(decoded: Decoded) -> tuple[int, list[int], int] | None:
@@ -56,16 +60,13 @@ def plain_places(decoded: Decoded) -> tuple[int, list[int], int] | None:
 
     None for accesses of other forms.
     """
-    match = _NAME.fullmatch(decoded.name)
-    if match is None or decoded.flag("gds"):
+    form = _form_of(decoded)
+    if form is None:
         return None
-    verb, two, stride, _, bits, _, _ = match.groups()
-    size = int(bits) // 8
-    address_index = 0 if verb in ("write", "store") else 1
-    if address_index >= len(decoded.operands) or decoded.operands[address_index].kind != "vgpr":
+    index = 0 if form[0].writes else 1
+    if index >= len(decoded.operands) or decoded.operands[index].kind != "vgpr":
         return None
-    offsets = pair_offsets(decoded, size, stride=bool(stride)) if two else single_offset(decoded)
-    return decoded.operands[address_index].first, offsets, size
+    return decoded.operands[index].first, form[1], form[0].size
 
 
 def single_offset(decoded: Decoded) -> list[int]:

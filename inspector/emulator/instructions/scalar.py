@@ -21,6 +21,7 @@ from .scalar_operands import (
     with_short_immediate,
 )
 
+Compute = Callable[[Array, Array], Array]
 U64 = np.uint64
 I64 = np.int64
 
@@ -145,7 +146,7 @@ builds_as("s_cmovk_i32 s_cmov_b32", _conditional_move, "u32")
 builds_as("s_cmov_b64", _conditional_move, "u64")
 
 
-COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
+COMPARISONS: dict[str, Compute] = {
     "eq": np.equal, "lg": np.not_equal, "ne": np.not_equal, "gt": np.greater,
     "ge": np.greater_equal, "lt": np.less, "le": np.less_equal,
 }  # fmt: skip
@@ -173,28 +174,31 @@ for _name in COMPARISONS:
         builds_as(" ".join(_words), _comparison, _name, _kind)
 
 
-def _save_exec(
-    decoded: Decoded, context: BuildContext, compute: Callable[[Array, Array], Array], kind: str
+def _exec_operation(
+    decoded: Decoded, context: BuildContext, compute: Compute, kind: str, *, saves: bool
 ) -> Step:
-    """D = EXEC; EXEC = compute(S0, EXEC); SCC = EXEC != 0."""
+    """EXEC = compute(S0, EXEC); SCC = EXEC != 0; D = EXEC, with `saves` that from before."""
     read = scalar_source(decoded.operands[1], kind)
     write = scalar_destination(decoded.operands[0], kind)
 
     def step(waves: Waves) -> None:
         before = waves.pair(EXEC) if kind == "u64" else waves.scalar[EXEC].copy()
-        after = np.broadcast_to(compute(read(waves), before), before.shape)
-        write(waves, before)
+        after = np.broadcast_to(compute(read(waves), before), before.shape).copy()
+        if saves:
+            write(waves, before)
         if kind == "u64":
             waves.set_pair(EXEC, after)
         else:
             waves.scalar[EXEC] = after
+        if not saves:
+            write(waves, after)
         waves.scc = after != 0
         waves.exec_changed()
 
     return step
 
 
-_SAVE_EXEC: dict[str, Callable[[Array, Array], Array]] = {
+_EXEC_OPERATIONS: dict[str, Compute] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
@@ -206,43 +210,9 @@ _SAVE_EXEC: dict[str, Callable[[Array, Array], Array]] = {
     "nor": lambda s, e: ~(s | e),
     "xnor": lambda s, e: ~(s ^ e),
 }
-for _names, _compute in _SAVE_EXEC.items():
+for _names, _compute in _EXEC_OPERATIONS.items():
     for _bits in ("32", "64"):
-        _words = [f"s_{name}_saveexec_b{_bits}" for name in _names.split()]
-        builds_as(" ".join(_words), _save_exec, _compute, "u" + _bits)
-
-
-def _write_exec(
-    decoded: Decoded, context: BuildContext, compute: Callable[[Array, Array], Array], kind: str
-) -> Step:
-    """EXEC = compute(S0, EXEC); D = EXEC; SCC = EXEC != 0."""
-    read = scalar_source(decoded.operands[1], kind)
-    write = scalar_destination(decoded.operands[0], kind)
-
-    def step(waves: Waves) -> None:
-        before = waves.pair(EXEC) if kind == "u64" else waves.scalar[EXEC]
-        after = np.broadcast_to(compute(read(waves), before), before.shape).copy()
-        if kind == "u64":
-            waves.set_pair(EXEC, after)
-        else:
-            waves.scalar[EXEC] = after
-        waves.exec_changed()
-        write(waves, after)
-        waves.scc = after != 0
-
-    return step
-
-
-for _bits in ("32", "64"):
-    builds_as(
-        f"s_andn1_wrexec_b{_bits} s_and_not0_wrexec_b{_bits}",
-        _write_exec,
-        lambda s, e: ~s & e,
-        "u" + _bits,
-    )
-    builds_as(
-        f"s_andn2_wrexec_b{_bits} s_and_not1_wrexec_b{_bits}",
-        _write_exec,
-        lambda s, e: s & ~e,
-        "u" + _bits,
-    )
+        for _what in ("saveexec", "wrexec") if _names.startswith("andn") else ("saveexec",):
+            _words = " ".join(f"s_{name}_{_what}_b{_bits}" for name in _names.split())
+            _saves = _what == "saveexec"
+            builds_as(_words, _exec_operation, _compute, "u" + _bits, saves=_saves)

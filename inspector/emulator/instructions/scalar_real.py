@@ -11,6 +11,7 @@ from ...isa.dataflow.operands import Decoded, Operand, constant_bits
 from .. import numbers
 from ..registry import BuildContext, NotCoveredError, Step, builds
 from ..waves import F32, I32, U32, Array, Waves
+from .lanes import COMPARE
 from .minmax import larger_number, largest, quieted, smaller_number, smallest
 from .real import fused, to_integer
 from .scalar_operands import define_scalar, scalar_destination, scalar_source
@@ -24,36 +25,6 @@ def _number(choose: Callable[[Array, Array], Array]) -> Callable[[Array, Array],
         return quieted(choose(first, second))
 
     return compute
-
-
-_SINGLE: Final[dict[str, tuple[str, str, Callable[..., Any]]]] = {
-    "s_add_f32": ("f32", "f32 f32", np.add),
-    "s_sub_f32": ("f32", "f32 f32", np.subtract),
-    "s_mul_f32": ("f32", "f32 f32", np.multiply),
-    "s_min_f32 s_min_num_f32": ("f32", "f32 f32", _number(smaller_number)),
-    "s_max_f32 s_max_num_f32": ("f32", "f32 f32", _number(larger_number)),
-    "s_minimum_f32": ("f32", "f32 f32", _number(smallest)),
-    "s_maximum_f32": ("f32", "f32 f32", _number(largest)),
-    "s_fmamk_f32 s_fmaak_f32": ("f32", "f32 f32 f32", fused),
-    "s_cvt_f32_i32": ("f32", "i32", lambda a: np.asarray(a).astype(F32)),
-    "s_cvt_f32_u32": ("f32", "u32", lambda a: np.asarray(a).astype(F32)),
-    "s_cvt_i32_f32": (
-        "i32", "f32", lambda a: to_integer(np.asarray(a), I32, -(2.0**31), 2.0**31 - 1),
-    ),
-    "s_cvt_u32_f32": ("u32", "f32", lambda a: to_integer(np.asarray(a), U32, 0.0, 2.0**32 - 1)),
-    "s_floor_f32": ("f32", "f32", np.floor),
-    "s_ceil_f32": ("f32", "f32", np.ceil),
-    "s_trunc_f32": ("f32", "f32", np.trunc),
-    "s_rndne_f32": ("f32", "f32", np.rint),
-    # Transcendental operations on scalars, from gfx11.5 on.
-    "v_s_rcp_f32": ("f32", "f32", lambda a: F32(1) / a),
-    "v_s_sqrt_f32": ("f32", "f32", np.sqrt),
-    "v_s_rsq_f32": ("f32", "f32", lambda a: F32(1) / np.sqrt(a)),
-    "v_s_exp_f32": ("f32", "f32", np.exp2),
-    "v_s_log_f32": ("f32", "f32", np.log2),
-}  # fmt: skip
-for _names, (_result, _kinds, _compute) in _SINGLE.items():
-    define_scalar(_names, _result, _kinds, _compute)
 
 
 @builds("s_fmac_f32")
@@ -97,25 +68,38 @@ def _half(
     builds(*names.split())(build)
 
 
-_half("s_add_f16", 2, np.add)
-_half("s_sub_f16", 2, np.subtract)
-_half("s_mul_f16", 2, np.multiply)
-_half("s_min_f16 s_min_num_f16", 2, _number(smaller_number))
-_half("s_max_f16 s_max_num_f16", 2, _number(larger_number))
-_half("s_minimum_f16", 2, _number(smallest))
-_half("s_maximum_f16", 2, _number(largest))
-_half("s_floor_f16", 1, np.floor)
-_half("s_ceil_f16", 1, np.ceil)
-_half("s_trunc_f16", 1, np.trunc)
-_half("s_rndne_f16", 1, np.rint)
-# Transcendental operations work out f32 and round that.
-_half("v_s_rcp_f16", 1, lambda a: F32(1) / a)
-_half("v_s_sqrt_f16", 1, np.sqrt)
-_half("v_s_rsq_f16", 1, lambda a: F32(1) / np.sqrt(a))
-_half("v_s_exp_f16", 1, np.exp2)
-_half("v_s_log_f16", 1, np.log2)
+_BOTH: Final[tuple[tuple[str, int, Callable[..., Any]], ...]] = (
+    ("s_add_{}", 2, np.add),
+    ("s_sub_{}", 2, np.subtract),
+    ("s_mul_{}", 2, np.multiply),
+    ("s_min_{} s_min_num_{}", 2, _number(smaller_number)),
+    ("s_max_{} s_max_num_{}", 2, _number(larger_number)),
+    ("s_minimum_{}", 2, _number(smallest)),
+    ("s_maximum_{}", 2, _number(largest)),
+    ("s_floor_{}", 1, np.floor),
+    ("s_ceil_{}", 1, np.ceil),
+    ("s_trunc_{}", 1, np.trunc),
+    ("s_rndne_{}", 1, np.rint),
+    # Transcendental operations on scalars, from gfx11.5 on; f16 is worked out in f32.
+    ("v_s_rcp_{}", 1, lambda a: F32(1) / a),
+    ("v_s_sqrt_{}", 1, np.sqrt),
+    ("v_s_rsq_{}", 1, lambda a: F32(1) / np.sqrt(a)),
+    ("v_s_exp_{}", 1, np.exp2),
+    ("v_s_log_{}", 1, np.log2),
+)
+"""Names with `{}` for f32 or f16, sources, operation."""
+for _names, _count, _compute in _BOTH:
+    define_scalar(_names.replace("{}", "f32"), "f32", " ".join(["f32"] * _count), _compute)
+    _half(_names.replace("{}", "f16"), _count, _compute)
 # The product of two f16 is exact in float32, its sum with a third in float64.
 _half("s_fmac_f16", 2, lambda a, b, c: np.add(a * b, c, dtype=np.float64), accumulates=True)
+define_scalar("s_fmamk_f32 s_fmaak_f32", "f32", "f32 f32 f32", fused)
+define_scalar("s_cvt_f32_i32", "f32", "i32", lambda a: np.asarray(a).astype(F32))
+define_scalar("s_cvt_f32_u32", "f32", "u32", lambda a: np.asarray(a).astype(F32))
+define_scalar("s_cvt_i32_f32", "i32", "f32",
+              lambda a: to_integer(np.asarray(a), I32, -(2.0**31), 2.0**31 - 1))  # fmt: skip
+define_scalar("s_cvt_u32_f32", "u32", "f32",
+              lambda a: to_integer(np.asarray(a), U32, 0.0, 2.0**32 - 1))  # fmt: skip
 
 
 def toward_zero(values: Array) -> Array:
@@ -142,27 +126,9 @@ define_scalar(
 )  # fmt: skip
 
 
-_COMPARISONS: Final[dict[str, Callable[[Array, Array], Array]]] = {
-    "lt": np.less,
-    "eq": np.equal,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "lg": lambda a, b: (a < b) | (a > b),
-    "o": lambda a, b: ~(np.isnan(a) | np.isnan(b)),
-    "u": lambda a, b: np.isnan(a) | np.isnan(b),
-    "nge": lambda a, b: ~(a >= b),
-    "nlg": lambda a, b: ~((a < b) | (a > b)),
-    "ngt": lambda a, b: ~(a > b),
-    "nle": lambda a, b: ~(a <= b),
-    "neq": lambda a, b: ~(a == b),
-    "nlt": lambda a, b: ~(a < b),
-}
-
-
 def _comparison(name: str, kind: str) -> None:
     """Registers S_CMP of floats: SCC becomes the outcome; kind `f16` or `f32`."""
-    compare = _COMPARISONS[name]
+    compare = COMPARE[name]
 
     def build(decoded: Decoded, context: BuildContext) -> Step:
         reads = [
@@ -179,6 +145,8 @@ def _comparison(name: str, kind: str) -> None:
     builds(f"s_cmp_{name}_{kind}")(build)
 
 
-for _name in _COMPARISONS:
+for _name in (
+    "lt", "eq", "le", "gt", "ge", "lg", "o", "u", "nge", "nlg", "ngt", "nle", "neq", "nlt",
+):  # fmt: skip
     for _kind in ("f32", "f16"):
         _comparison(_name, _kind)

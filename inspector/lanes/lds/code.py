@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from ...emulator.instructions.lds import plain_places
 from ...emulator.registry import NotCoveredError, Step
@@ -18,12 +19,12 @@ from ...isa.dataflow.code_registers import registers_of
 from ...isa.dataflow.effects import RegisterEffect, bits_of
 from ...isa.dataflow.execution_target import ExecutionTarget
 from ...isa.dataflow.operands import EXEC, Decoded
-from ...isa.dataflow.register_sets import scalar_bits
+from ...isa.dataflow.register_sets import VECTOR_REGISTERS, scalar_bits
 from ...isa.mnemonics import FLOW_CLASSES
 from ...model import Function
 from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT, lds_address_bits, lds_slice, with_scc
+from ..spilled_registers import follow_spills, slot_dwords
 from .groups import WaveGroup
-from .stack_slots import spills_of, with_rows
 
 _ONE_LANE: Final = ("v_writelane_b32", "v_readlane_b32")
 _BRINGING: Final = frozenset(
@@ -70,15 +71,17 @@ class LdsCode:
             with_scc(effect, parts)
             for effect, parts in zip(registers.effects, self.decoded, strict=True)
         ]
-        registers_alone = list(self.effects)
-        spills = spills_of(function, self.decoded)
-        for site, spill in spills.items():
-            self.effects[site] = spill.effect
+        dwords = slot_dwords(function, self.decoded)
+        # The place of a slot is no matter: its registers alone decide what comes of them.
+        alone = [
+            replace(effect, reads=effect.reads & VECTOR_REGISTERS) if site in dwords else effect
+            for site, effect in enumerate(self.effects)
+        ]
+        spills = follow_spills(function, self.decoded, alone, dwords)
+        self._moves = spills.moves
+        for site in self._moves:
+            self.effects[site] = spills.effects[site]
         self.chosen = lds_slice(function, self.decoded, self.effects, registers.masked)
-        self._spills = with_rows(spills, frozenset(self.chosen))
-        for site in spills:
-            placed = self._spills.get(site)
-            self.effects[site] = registers_alone[site] if placed is None else placed.effect
         labels = {label: block.start for block in function.blocks for label in block.labels}
         accesses = [site for site in self.chosen if function.instructions[site].cls in LDS_CLASSES]
         self.address_bits = {
@@ -88,9 +91,8 @@ class LdsCode:
         forms = {site: plain_places(self.decoded[site]) for site in accesses}
         self.plain = {site: form for site, form in forms.items() if form is not None}
         self.steps: dict[int, Step] = {
-            site: self._spills[site].step
-            if site in self._spills
-            else step_anywhere(function.instructions[site], self.decoded[site], target, labels)
+            site: self._moves.get(site)
+            or step_anywhere(function.instructions[site], self.decoded[site], target, labels)
             for site in self.chosen
             if site not in self.plain and function.instructions[site].cls not in FLOW_CLASSES
         }
@@ -131,7 +133,7 @@ class LdsCode:
             parts,
             effect,
             effect.reads | (0 if parts.name.startswith("s_") else EXEC_BITS),
-            site not in self._spills and self.function.instructions[site].cls in _BRINGING,
+            site not in self._moves and self.function.instructions[site].cls in _BRINGING,
             parts.name in _ONE_LANE or site in self._halves or bool(effect.writes & EXEC_BITS),
         )
         return plain

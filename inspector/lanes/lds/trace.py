@@ -23,10 +23,9 @@ from msgspec.structs import replace
 
 from ...emulator.branch_conditions import CONDITIONS
 from ...emulator.machine import LaneAccess
-from ...emulator.memory import MemoryWords
 from ...emulator.registry import NotCoveredError
 from ...emulator.start import GridShape, initial_waves
-from ...emulator.waves import U32, Array
+from ...emulator.waves import U32
 from ...isa.barriers import has_special_barriers
 from ...isa.dataflow.execution_target import target_of
 from ...isa.dataflow.operands import TTMP, VCC
@@ -34,7 +33,7 @@ from ...isa.dataflow.register_sets import SCALAR_BIT, scalar_bits
 from ...isa.mnemonics import FLOW_CLASSES, Flow, flow_of
 from ...model import Function, Instruction, Machine
 from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
-from ..unknowns import Arguments, DrawnMemory, Probe
+from ..unknowns import Arguments, DrawnMemory, Probe, UnreadWords
 from .accesses import AccessBytes, LdsAccess, LdsTrace, LdsTraces, TraceFork
 from .code import LdsCode
 from .groups import VECTOR, Pending, WaveGroup
@@ -89,27 +88,12 @@ def _why_not(function: Function, workgroup: tuple[int, int, int]) -> str:
 _ELSEWHERE: Final = (Flow.CALL, Flow.INDIRECT)
 
 
-class _Unread(MemoryWords):
-    """LDS whose contents nobody looks at: what comes from there is unknown."""
-
-    def __init__(self) -> None:
-        super().__init__(np.zeros(64, np.uint8), 64)
-
-    def gather(self, offsets: Array, size: int) -> Array:
-        """Returns zeros of the shape that `MemoryWords.gather` has."""
-        shape = offsets.shape if size < 4 else (size // 4, *offsets.shape)
-        return np.zeros(shape, {1: np.uint8, 2: np.uint16}.get(size, U32))
-
-    def scatter(self, offsets: Array, values: Array, size: int) -> None:
-        """Does nothing."""
-
-
 class _LdsProbe(Probe):
-    """A probe that keeps atomics of LDS as well."""
+    """A probe that keeps atomics of LDS as well; what comes from LDS is unknown, whatever it is."""
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(DrawnMemory(arguments))
-        self.local.words = _Unread()
+        self.local.words = UnreadWords()
 
     def before_lds_atomic(self, access: LaneAccess) -> None:
         self.before_lds(access, access.where)
