@@ -176,7 +176,7 @@ def _hot_loops(
         longest = _longest(machine, way, loop_instructions, of_longest, resident)
         operands: Iterable[Metric] = ()
         if resident is not None:
-            operands = lds_operands.compute(on_way)
+            operands = lds_operands.compute(function, on_way)
         yield loop, chain(of_every_iteration, (longest,), operands)
 
 

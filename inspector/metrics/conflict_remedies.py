@@ -15,7 +15,15 @@ from typing import Final
 from msgspec import Struct
 
 from ..model import Access, MemoryOp, Metric, Scalar, TtgirModule, TtgirOp, TtgirType, number_of
-from ..ttgir.flow import UNKNOWN, DataFlow, flow_of, rests_on_loads, values_behind
+from ..ttgir.flow import (
+    DataFlow,
+    flow_of,
+    reached,
+    receivers_of,
+    rests_on_loads,
+    users_of,
+    values_behind,
+)
 from ..ttgir.lowered import MATRIX_LAYOUTS, element_bits
 from ..ttgir.movements import Movements, movements
 from ..ttgir.queries import DOTS, LOCAL_ALLOCATIONS, LOCAL_LOAD, VIEWS
@@ -56,7 +64,6 @@ def operand_tiles(module: TtgirModule, kpack: int | None) -> dict[int, OperandTi
     `kpack`: the `kpack` that can still be tried; None where there is none.
     """
     flow = flow_of(module)
-    users = _users(flow)
     moves = movements(flow)
     staged = staging(flow, moves)
     computed = {op.index for op in staged.computed}
@@ -77,7 +84,7 @@ def operand_tiles(module: TtgirModule, kpack: int | None) -> dict[int, OperandTi
                 continue
             if lds_read.index in computed and not _keeps_order(way.load, lds_read):
                 continue
-            tile = _tile(flow, users, moves, way.load, lds_read, kpack, movable=movable)
+            tile = _tile(flow, moves, way.load, lds_read, kpack, movable=movable)
             if tile is not None and lds_read.index in computed:
                 tile = tile if tile.remedy is Remedy.ORDER else None
             if tile is None or (repeats and tile.remedy is Remedy.ACROSS):
@@ -129,7 +136,6 @@ def _keeps_order(load: TtgirOp, lds_read: TtgirOp) -> bool:
 
 def _tile(
     flow: DataFlow,
-    users: Mapping[int, Sequence[TtgirOp]],
     moves: Movements,
     load: TtgirOp,
     lds_read: TtgirOp,
@@ -140,7 +146,7 @@ def _tile(
     """The tile that an operation reads from LDS; None where no remedy reaches it."""
     tile_type, layout = lds_read.result_types[0], lds_read.operand_types[0].layout
     bits = element_bits(lds_read.operand_types[0].element)
-    uses = set(_uses_in_dots(flow, users, moves, lds_read))
+    uses = set(_uses_in_dots(flow, moves, lds_read))
     if layout is None or bits is None or len(tile_type.shape) != 2 or len(uses) != 1:
         return None
     ((k_dim, transposed, operand_bits, on_matrix_unit),) = uses
@@ -180,17 +186,13 @@ _IN_WAVE: Final = ("registers", "lanes")
 
 def _uses_in_dots(
     flow: DataFlow,
-    users: Mapping[int, Sequence[TtgirOp]],
     moves: Movements,
     lds_read: TtgirOp,
 ) -> Iterator[tuple[int, bool, int | None, bool]]:
     """Yields the tile's dimension that is K for each dot reached without LDS."""
     ahead = [(flow.results[lds_read.index][0], False)]
     visited: set[tuple[int, bool]] = set()
-    receivers: dict[int, list[int]] = {}
-    for receiver, sources in flow.carried.items():
-        for source in sources:
-            receivers.setdefault(source, []).append(receiver)
+    users, receivers = users_of(flow), receivers_of(flow)
     while ahead:
         value, transposed = ahead.pop()
         if (value, transposed) in visited:
@@ -216,30 +218,20 @@ def _uses_in_dots(
 
 def _is_pipelined(flow: DataFlow, lds_read: TtgirOp) -> bool:
     """Whether a read's buffer is one that the stages of a loop share: allocated without a value."""
-    ahead, visited = [flow.operands[lds_read.index][0]], set[int]()
-    while ahead:
-        value = ahead.pop()
-        if value in visited or value == UNKNOWN:
-            continue
-        visited.add(value)
-        ahead += flow.carried.get(value, ())
-        maker = flow.op(value)
-        if maker is None or value in flow.carried:
-            continue
-        if maker.name in LOCAL_ALLOCATIONS and not flow.operands[maker.index]:
-            return True
-        if maker.name in VIEWS:
-            ahead.append(flow.operands[maker.index][0])
-    return False
 
+    def maker_of(value: int) -> TtgirOp | None:
+        return flow.op(value) if value not in flow.carried else None
 
-def _users(flow: DataFlow) -> dict[int, list[TtgirOp]]:
-    """Value -> the operations that use it."""
-    users: dict[int, list[TtgirOp]] = {}
-    for op in flow.module.ops:
-        for value in flow.operands[op.index]:
-            users.setdefault(value, []).append(op)
-    return users
+    def sources(value: int) -> Sequence[int]:
+        maker = maker_of(value)
+        is_view = maker is not None and maker.name in VIEWS
+        behind = flow.operands[maker.index][:1] if maker is not None and is_view else ()
+        return (*flow.carried.get(value, ()), *behind)
+
+    return any(
+        maker is not None and maker.name in LOCAL_ALLOCATIONS and not flow.operands[maker.index]
+        for maker in map(maker_of, reached(flow.operands[lds_read.index][:1], sources))
+    )
 
 
 # --------------------------------------------------------------------------- of a region

@@ -14,10 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Final
 
-from ..isa.dataflow.value_graph import Operation, graph_of
+from ..isa.dataflow.value_graph import Operation, graph_of, registers, rows_of
 from ..isa.graph.cfg import innermost_loops
-from ..isa.vector_halves import written_registers
-from ..isa.waitflow.registers import named
 from ..model import Instruction, Loop, Metric, Scalar
 from .entries import of_kernels, of_loops
 from .mix import vector_instructions
@@ -103,14 +101,11 @@ def _by_unchanged(
     subject: Subject, loop: Loop, divisions: Sequence[Operation]
 ) -> Sequence[Operation]:
     """The divisions by what no instruction of a loop changes."""
-    function = subject.function
-    changed = {
-        register
-        for block in (function.blocks[number] for number in loop.blocks)
-        for inst in function.instructions[block.start : block.stop]
-        for register in written_registers(inst)
-    }
-    return [one for one in divisions if changed.isdisjoint(named(one.sources[1].text))]
+    code = graph_of(subject.function).by_block
+    changed = rows_of(
+        result for block in loop.blocks for one in code[block] for result in one.results
+    )
+    return [one for one in divisions if changed.isdisjoint(registers(one.sources[1]))]
 
 
 def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:

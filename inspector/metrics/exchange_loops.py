@@ -168,7 +168,7 @@ def _operation(function: Function, code: Sequence[Instruction], swap: Instructio
 
 def _exchanged(swap: Operation) -> tuple[int | None, int | None]:
     """The first registers of the new value and of the one compared with."""
-    _, _, *data = (*swap.parts.operands, None, None)
+    data = [*swap.parts.operands[2:4], None, None]
     if swap.name.startswith("ds_"):
         first, second = (operand.rows if operand else range(0) for operand in data[:2])
         new, old = (second, first) if swap.name.startswith("ds_cmpst_") else (first, second)

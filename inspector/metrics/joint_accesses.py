@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..isa.dataflow.operands import operand_texts
-from ..isa.mnemonics import BYTE_OFFSET, access_bits
-from ..isa.vector_halves import written_registers
-from ..isa.waitflow.registers import named
+from ..isa.dataflow.operands import Operand
+from ..isa.dataflow.value_graph import graph_of, parts_of, rows_of
+from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, Loop
 from .subject import Subject
 from .written_tensors import is_coherent
@@ -20,6 +19,8 @@ from .written_tensors import is_coherent
 if TYPE_CHECKING:
     from ..lanes.address_sweep import Places
 
+_Group = tuple[str, str, int, str | None]
+"""(class, address, bits, loop) of accesses."""
 _Widths = dict[tuple[str, str | None], set[int]]
 WIDEST: Final = 128
 _ACCESSES: Final = frozenset(("global_load", "global_store"))
@@ -88,26 +89,25 @@ def _by_places(
 def _by_registers(function: Function, owner: Mapping[int, Loop], wide: _Widths) -> dict[int, int]:
     """`joint_accesses` of accesses with the same registers as address."""
     joint: dict[int, int] = {}
-    open_groups: dict[tuple[str, str, int, str | None], list[tuple[int, Instruction]]] = {}
-    address_of: dict[tuple[str, str, int, str | None], frozenset[int]] = {}
-    for block in function.blocks:
-        loop = owner.get(block.index)
-        for inst in function.instructions[block.start : block.stop]:
+    open_groups: dict[_Group, list[tuple[int, Instruction]]] = {}
+    address_of: dict[_Group, set[int]] = {}
+    for number, code in enumerate(graph_of(function).by_block):
+        loop_id = owner[number].id if number in owner else None
+        for operation in code:
+            inst, written = operation.inst, rows_of(operation.results)
             access = _narrow_access(inst)
-            if open_groups:
-                written = written_registers(inst)
-                for key in [key for key in open_groups if not address_of[key].isdisjoint(written)]:
-                    if access is not None and (inst.cls, *access[:2]) == key[:3]:
-                        # A load may overwrite its own address: it belongs to the group still.
-                        open_groups[key].append((access[2], inst))
-                        access = None
-                    joint.update(_runs(open_groups.pop(key), key[2], wide[key[0], key[3]]))
+            for key in [key for key in open_groups if not address_of[key].isdisjoint(written)]:
+                if access is not None and (inst.cls, *access[:2]) == key[:3]:
+                    # A load may overwrite its own address: it belongs to the group still.
+                    open_groups[key].append((access[2], inst))
+                    access = None
+                joint.update(_runs(open_groups.pop(key), key[2], wide[key[0], key[3]]))
             if access is None:
                 continue
             address, bits, offset = access
-            key = (inst.cls, address, bits, loop.id if loop is not None else None)
-            address_of[key] = frozenset(named(address))
-            if address_of[key].isdisjoint(written_registers(inst)):
+            key = inst.cls, address, bits, loop_id
+            address_of[key] = rows_of(_address(inst))
+            if address_of[key].isdisjoint(written):
                 open_groups.setdefault(key, []).append((offset, inst))
     for key, group in open_groups.items():
         joint.update(_runs(group, key[2], wide[key[0], key[3]]))
@@ -127,10 +127,6 @@ def _widths(function: Function, owner: Mapping[int, Loop]) -> _Widths:
     return wide
 
 
-_LEAST_OPERANDS: Final = 2
-"""Data and an address."""
-
-
 def _narrow_access(inst: Instruction) -> tuple[str, int, int] | None:
     """The registers of a narrow access's address, its bits per lane and its offset in bytes."""
     if inst.cls not in _ACCESSES or is_coherent(inst):
@@ -138,13 +134,18 @@ def _narrow_access(inst: Instruction) -> tuple[str, int, int] | None:
     bits = access_bits(inst.op, inst.operands)
     if bits is None or bits > _NARROW:
         return None
-    operands = list(operand_texts(inst.operands))
-    if len(operands) < _LEAST_OPERANDS:
+    address = [operand.text for operand in _address(inst)]
+    if not address:
         return None  # damaged text
-    del operands[0 if inst.cls == "global_load" else 1]  # the data
-    offset = BYTE_OFFSET.search(inst.operands)
-    address = " ".join(BYTE_OFFSET.sub("", ",".join(operands)).split())
-    return address, bits, int(offset[1], 0) if offset is not None else 0
+    parts = parts_of(inst)
+    address += [f"{k}:{value}" for k, value in parts.modifiers.items() if k != "offset"]
+    return " ".join(address), bits, parts.offset()
+
+
+def _address(inst: Instruction) -> Sequence[Operand]:
+    """The operands of an access that are not its data."""
+    data = 0 if inst.cls == "global_load" else 1
+    return [operand for n, operand in enumerate(parts_of(inst).operands) if n != data]
 
 
 def _runs(

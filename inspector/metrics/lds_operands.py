@@ -8,10 +8,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..isa.vector_halves import halves
-from ..isa.waitflow.registers import named, split_destination
-from ..model import Instruction, Metric, Scalar
-from .entries import of_loops
+from ..isa.dataflow.operands import Decoded, Operand
+from ..isa.dataflow.value_graph import operations
+from ..model import Function, Instruction, Metric, Scalar
+from .entries import metric_of, of_loops
 from .subject import MATRIX_CLASSES, LineName
 
 OPERANDS: Final = "lds_operands"
@@ -27,12 +27,8 @@ SPECS: Final = of_loops(
 
 _FEWEST_READS: Final = 4
 """Reads of LDS in an iteration from which on the operands of products are looked for."""
-_PRODUCT: Final = re.compile(r"v_(?:dual_|pk_)?(?:fma|fmac|mac|mad_f|mad_mix|mul_f|dot\d)")
-_COPY: Final = re.compile(r"v_(?:dual_|pk_)?mov_b(?:32|64)$")
-_LOW: Final = re.compile(r"\bop_sel:\[([01,]+)\]")
-_HIGH: Final = re.compile(r"\bop_sel_hi:\[([01,]+)\]")
-"""Which half of each operand's pair the low and the high product of a packed one takes."""
-_MODIFIERS: Final = re.compile(r"\s\w+:\[.*$")
+_PRODUCT: Final = re.compile(r"v_(?:fma|mac|mad_f|mad_mix|mul_f|dot\d)")
+_COPY: Final = re.compile(r"v_(?:pk_)?mov_b(?:32|64)$")
 
 
 class OperandUse(Struct, frozen=True):
@@ -47,84 +43,77 @@ class OperandUse(Struct, frozen=True):
     uses: int
 
 
-def compute(executed: Sequence[Instruction]) -> Iterator[Metric]:
-    """The metric of `SPECS`, where a loop has it.
-
-    `executed`: what an iteration of the loop executes on its longest way.
-    """
-    reads = sum(inst.cls == "lds_read" for inst in executed)
-    if reads < _FEWEST_READS or any(inst.cls in MATRIX_CLASSES for inst in executed):
+def compute(function: Function, executed: Sequence[Instruction]) -> Iterator[Metric]:
+    """The metric of `SPECS`, where a loop has it, by what an iteration executes."""
+    reads = [inst for inst in executed if inst.cls == "lds_read"]
+    if len(reads) < _FEWEST_READS or any(inst.cls in MATRIX_CLASSES for inst in executed):
         return
-    use = operand_use(executed)
-    value: dict[str, Scalar] = {
-        "dwords": use.dwords,
-        "uses": use.uses,
-        "at": LineName.of([inst for inst in executed if inst.cls == "lds_read"]),
-    }
-    yield Metric(OPERANDS, value, "mapping", "estimated")
+    use = operand_use(function, executed)
+    value: dict[str, Scalar] = {"dwords": use.dwords, "uses": use.uses, "at": LineName.of(reads)}
+    yield metric_of(SPECS[0], value)
 
 
-def operand_use(executed: Sequence[Instruction]) -> OperandUse:
-    """Counts the operands of products that come from LDS.
+def operand_use(function: Function, executed: Sequence[Instruction]) -> OperandUse:
+    """Counts the operands of an iteration's products that come from LDS.
 
-    `executed`: the instructions of one iteration, in order. They are walked through twice, for what
-    is read at an iteration's end for the next.
+    Its instructions are walked through twice, for what is read at an iteration's end for the next.
     """
     holder: dict[int, tuple[int, int]] = {}
     """Register -> the read that the value comes from, and the register that this one filled."""
     used: set[tuple[int, int]] = set()
     uses = 0
+    done = operations(function, executed)
     for is_counted in (False, True):
-        for inst in executed:
-            for name, operands in halves(inst):
-                written, read = split_destination(operands)
-                if is_counted and _PRODUCT.match(name):
-                    held = [holder[at] for at in _operands(name, read) if at in holder]
-                    uses += len(held)
-                    used.update(held)
-                copied = dict(_copies(name, operands))
-                copies = {to: holder[at] for to, at in copied.items() if at in holder}
-                for register in named(written):
-                    if inst.cls == "lds_read":
-                        holder[register] = inst.index, register
-                    else:
-                        holder.pop(register, None)
-                holder |= copies
+        for operation in done:
+            if is_counted and _PRODUCT.match(operation.name):
+                held = [holder[at] for at in _operands(operation.parts) if at in holder]
+                uses += len(held)
+                used.update(held)
+            copies = {to: holder[at] for to, at in _copies(operation.parts) if at in holder}
+            for result in operation.results:
+                for row in _rows(result):
+                    holder.pop(row, None)
+                    if operation.inst.cls == "lds_read":
+                        holder[row] = operation.inst.index, row
+            holder |= copies
     return OperandUse(len(used), uses)
 
 
-def _copies(name: str, operands: str) -> Iterator[tuple[int, int]]:
+def _copies(parts: Decoded) -> Iterator[tuple[int, int]]:
     """Register that an operation writes -> the one whose value it takes unchanged."""
-    if not _COPY.match(name):
+    result, *sources = parts.operands or (None,)
+    if result is None or not _COPY.match(parts.name):
         return
-    written, read = split_destination(operands)
-    if not name.startswith("v_pk_mov"):
-        yield from zip(named(written), named(read), strict=False)
+    if not parts.name.startswith("v_pk_mov"):
+        yield from zip(_rows(result), [row for s in sources for row in _rows(s)], strict=False)
         return
-    sources = [named(text) for text in read.split(",", 2)[:2]]
-    for to, source, half in zip(
-        named(written), sources, _chosen(_LOW, operands) or (0, 0), strict=False
-    ):
-        if half < len(source):
-            yield to, source[half]
+    for position, (to, source) in enumerate(zip(_rows(result), sources, strict=False)):
+        half = _chosen(parts, "op_sel", position, 0)
+        if half < len(_rows(source)):
+            yield to, _rows(source)[half]
 
 
-def _operands(name: str, sources: str) -> Iterator[int]:
-    """Registers of a product's operands, each as often as it is taken."""
-    if not name.startswith("v_pk_") or "f32" not in name:
-        yield from named(sources)
-        return
-    low, high = (_chosen(pattern, sources) for pattern in (_LOW, _HIGH))
-    texts = _MODIFIERS.sub("", sources).split(",")
-    for position, text in enumerate(texts):
-        registers = named(text)
-        for halves_taken, otherwise in ((low, 0), (high, 1)):
-            half = halves_taken[position] if position < len(halves_taken) else otherwise
-            if half < len(registers):
-                yield registers[half]
+def _operands(parts: Decoded) -> Iterator[int]:
+    """Registers of a product's operands, each as often as it is taken.
+
+    Both products of a packed one of 32 bits take one half of a pair where its modifiers say so.
+    """
+    for position, source in enumerate(parts.operands[1:]):
+        rows = _rows(source)
+        if not parts.name.startswith("v_pk_") or "f32" not in parts.name:
+            yield from rows
+            continue
+        for modifier, otherwise in (("op_sel", 0), ("op_sel_hi", 1)):
+            half = _chosen(parts, modifier, position, otherwise)
+            if half < len(rows):
+                yield rows[half]
 
 
-def _chosen(pattern: re.Pattern[str], operands: str) -> list[int]:
-    """The bits of a modifier; empty where it is not there."""
-    bits = pattern.search(operands)
-    return [int(bit) for bit in bits[1].split(",")] if bits is not None else []
+def _rows(operand: Operand) -> range:
+    return operand.rows if operand.kind == "vgpr" else range(0)
+
+
+def _chosen(parts: Decoded, modifier: str, position: int, otherwise: int) -> int:
+    """Which half of an operand's pair a modifier chooses."""
+    bits = parts.modifiers.get(modifier, "").strip("[]").split(",")
+    return int(bits[position] == "1") if position < len(bits) and bits[position] else otherwise

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..isa.dataflow.operands import operand_texts
+from ..isa.dataflow.value_graph import parts_of
 from ..model import Instruction, Scalar
 from .entries import NOT_IN_TRITON, Unknown, of_kernels
 from .subject import LineName, Subject, own_instructions
@@ -32,7 +32,6 @@ _ELSEWHERE: Final = frozenset(
 """Classes that no step of a tree has: it works on what lies in LDS."""
 _SHIFT: Final = re.compile(r"[sv]_(?:lshr|lshl|ashr)(?:rev)?_[bi](?:16|32)$")
 _PAIR: Final = re.compile(r"ds_(?:read2|write2|load_2addr|store_2addr)(st64|_stride64)?_b(32|64)$")
-_OFFSET: Final = re.compile(r"\boffset([01]?):(\d{1,9})(?!\d)")
 _MOST_IN_STEP: Final = 60
 """Instructions between two barriers; those that LLVM writes have 10 to 30."""
 _FEWEST_STEPS: Final = 3
@@ -124,24 +123,23 @@ def _step(code: Sequence[Instruction]) -> _Step | None:
 
 def _places(inst: Instruction, position: int) -> Iterator[_Place]:
     """The addresses of an access, whose register is the operand at a position."""
-    operands = operand_texts(inst.operands)
-    if len(operands) <= position or not operands[position].strip():
+    parts = parts_of(inst)
+    if len(parts.operands) <= position:
         return
-    register = operands[position].split()[0]
-    offsets = {name: int(number) for name, number in _OFFSET.findall(inst.operands)}
+    register = parts.operands[position].text
     pair = _PAIR.match(inst.op.name)
     if pair is None:
-        yield _Place(register, offsets.get("", 0))
+        yield _Place(register, parts.offset())
         return
     unit = int(pair[2]) // 8 * (_STRIDE if pair[1] else 1)
-    for name in ("0", "1"):
-        yield _Place(register, offsets.get(name, 0) * unit)
+    for name in ("offset0", "offset1"):
+        yield _Place(register, parts.offset(name) * unit)
 
 
 def _halves_or_doubles(inst: Instruction) -> bool:
     """Whether an instruction shifts a value by one bit, as the distance of the next step."""
-    operands = operand_texts(inst.operands)
-    return _SHIFT.match(inst.op.name) is not None and "1" in operands[1:]
+    is_shift = _SHIFT.match(inst.op.name) is not None
+    return is_shift and any(operand.integer == 1 for operand in parts_of(inst).operands[1:])
 
 
 def _runs(code: Sequence[Instruction]) -> Iterator[Sequence[_Step]]:

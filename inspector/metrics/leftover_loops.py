@@ -21,7 +21,7 @@ def leftovers(function: Function) -> set[str]:
     innermost = [loop for loop in function.loops if loop.id not in inner]
     if len(innermost) < 2:
         return set()
-    code = list(graph_of(function).blocks([block.start for block in function.blocks]))
+    code = graph_of(function).by_block
     steps = {loop.id: dict(_steps([code[number] for number in loop.blocks])) for loop in innermost}
     found = set[str]()
     for main in innermost:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ..isa.waitflow.registers import named, split_destination
+from ..isa.dataflow.value_graph import operations, registers, rows_of
 from ..model import Function, Instruction, Loop, LoopReport, Metric, Scalar, TtgirOp
 from .entries import NO_TTGIR, of_loops, unknown
 from .exposed_latency import LATENCY, PLAYED, Played
+from .load_paths import code_of
 from .loop_shape import position_of
 from .merged_reductions import MERGED, is_merged, merged
 from .options import option
@@ -306,35 +307,27 @@ def _serial(
     function: Function, loop: Loop, played: Played | None, places: Set[Place] | None
 ) -> dict[str, Scalar]:
     """Loads that are written to LDS before anything else happens."""
-    code = [
-        inst
-        for number in sorted(loop.blocks)
-        for inst in function.instructions[
-            function.blocks[number].start : function.blocks[number].stop
-        ]
-    ]
+    code = code_of(function, *sorted(loop.blocks))
     loaded: dict[int, Instruction] = {}  # register -> the load under way to it
     staged: dict[int, Instruction] = {}
     writes = 0
-    for inst in code:
+    for operation in operations(function, code):
+        inst, results = operation.inst, rows_of(operation.results)
         if inst.cls == "lds_read" or inst.cls in MATRIX_CLASSES:
             loaded.clear()
-        elif inst.cls == "global_load":
-            if places is not None and (inst.loc is None or position_of(inst.loc) not in places):
-                continue
-            loaded.update(dict.fromkeys(named(split_destination(inst.operands)[0]), inst))
+            continue
+        rows = (row for source in operation.sources for row in registers(source))
+        sources = [loaded[row] for row in rows if row in loaded]
+        if inst.cls == "global_load":
+            if places is None or (inst.loc is not None and position_of(inst.loc) in places):
+                loaded.update(dict.fromkeys(results, inst))
         elif inst.cls == "lds_write":
-            sources = [loaded[r] for r in named(inst.operands) if r in loaded]
             staged.update({load.index: load for load in sources})
             writes += bool(sources)
         elif inst.mnemonic.startswith(_MOVES) and "dpp" not in inst.mnemonic:
-            destination, operands = split_destination(inst.operands)
-            source = next((loaded[r] for r in named(operands) if r in loaded), None)
-            for register in named(destination):
-                if source is None:
-                    loaded.pop(register, None)
-                else:
-                    loaded[register] = source
+            for row in results:
+                loaded.pop(row, None)
+            loaded.update(dict.fromkeys(results, sources[0]) if sources else {})
     return {
         "loads": len(staged),
         "writes": writes,

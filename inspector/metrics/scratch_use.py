@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 
-from ..isa.dataflow.operands import operand_texts
+from ..isa.dataflow.value_graph import parts_of
 from ..isa.mnemonics import BYTE_OFFSET, access_bits
 from ..model import Function, Instruction, Metric
 from .entries import NO_CODE, of_both, unknown
@@ -46,7 +46,6 @@ SPECS = of_both(
 _CLASSES = ("scratch_load", "scratch_store")
 _FOLDED = "Folded"
 _CLAUSE, _CLAUSE_BITS = "s_clause", 0x3F
-_BUFFER_BASE = re.compile(r"s\[\d+:\d+\],\s*(\w+)")  # the scalar operand after the resource
 _VECTOR = re.compile(r"v(\d+|\[)")
 _STACK_POINTERS = frozenset(("s32", "s33"))
 """Stack and frame pointer in LLVM's calling convention: offsets from them are fixed."""
@@ -159,20 +158,13 @@ def _clause_length(inst: Instruction) -> int:
 
 def address_registers(inst: Instruction) -> list[str]:
     """The registers of a scratch access's address, besides the stated offset."""
-    operands = inst.operands
-    if "buffer" in inst.op.traits:
-        base = _BUFFER_BASE.search(operands)
-        scalar = base[1] if base is not None and base[1].startswith("s") else ""
-        lane = [*operand_texts(operands), ""][1] if "offen" in operands else ""
-        return [register for register in (lane, scalar) if register]
-    operands_only = [text.split()[0] for text in operand_texts(operands) if text]  # no modifiers
-    # scratch_load DATA, VADDR, SADDR; scratch_store VADDR, DATA, SADDR
-    address = (
-        operands_only[1:]
-        if inst.cls == "scratch_load"
-        else [*operands_only[:1], *operands_only[2:]]
-    )
-    return [operand for operand in address if operand != "off"]
+    parts = parts_of(inst)
+    data = 0 if inst.cls == "scratch_load" or "buffer" in inst.op.traits else 1
+    address = [operand for number, operand in enumerate(parts.operands) if number != data]
+    if "buffer" in inst.op.traits:  # lane, resource, scalar
+        lane, scalar = address[:1] if parts.flag("offen") else [], address[2:3]
+        return [o.text for o in (*lane, *scalar) if o.kind in ("vgpr", "sgpr") and not o.is_null]
+    return [operand.text for operand in address if operand.text != "off"]
 
 
 def kernel_metrics(subject: Subject) -> Iterator[Metric]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from ..model import Layout, TtgirOp, TtgirType
-from .flow import DataFlow
+from .flow import DataFlow, users_of
 from .lowered import element_bits
 from .movements import CONVERSIONS, Movement, Movements
 from .queries import DOTS, LOADS, LOCAL_ALLOCATIONS, LOOPS, STORES
@@ -72,24 +72,16 @@ def _exchanged(flow: DataFlow) -> list[Conversion]:
 
 def _in_dot_loops(flow: DataFlow) -> tuple[TtgirOp, ...]:
     """The `convert_layout` operations whose innermost loop is that of a dot."""
-    users: dict[int, list[TtgirOp]] = {}
-    for op in flow.module.ops:
-        for value in flow.operands[op.index]:
-            users.setdefault(value, []).append(op)
     candidates = (op for op in flow.module.ops if op.name in CONVERSIONS and flow.in_dot_loop(op))
-    return tuple(
-        op
-        for op in candidates
-        if not (_stages_operand(flow, users, op) or _is_stored(flow, users, op))
-    )
+    return tuple(op for op in candidates if not (_stages_operand(flow, op) or _is_stored(flow, op)))
 
 
-def _stages_operand(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
+def _stages_operand(flow: DataFlow, op: TtgirOp) -> bool:
     """Whether a conversion's result is only multiplied, reshaped or cast, and is no product."""
     ahead = [flow.results[op.index][0]]
     while ahead:
         value = ahead.pop()
-        for user in users.get(value, ()):
+        for user in users_of(flow).get(value, ()):
             operands = flow.operands[user.index]
             if user.name in _SHAPES or user.name in _CASTS:
                 ahead += flow.results[user.index]
@@ -98,11 +90,11 @@ def _stages_operand(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], op: 
     return not follows_dot(flow, flow.operands[op.index])
 
 
-def _is_stored(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
+def _is_stored(flow: DataFlow, op: TtgirOp) -> bool:
     """Whether a conversion's result is only reshaped, cast and written to memory."""
     ahead, is_written = [flow.results[op.index][0]], False
     while ahead:
-        for user in users.get(ahead.pop(), ()):
+        for user in users_of(flow).get(ahead.pop(), ()):
             if user.name in _SHAPES or user.name in _CASTS:
                 ahead += flow.results[user.index]
             elif user.name in STORES or user.name in _ATOMICS:

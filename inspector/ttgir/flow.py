@@ -7,7 +7,8 @@ definition before a use is the visible one.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -92,6 +93,45 @@ class DataFlow(Struct, frozen=True):
         return stages if isinstance(stages, int) else None
 
 
+@kept_for_recent
+def users_of(flow: DataFlow) -> Mapping[int, Sequence[TtgirOp]]:
+    """Value -> the operations that use it, in file order."""
+    users: dict[int, list[TtgirOp]] = {}
+    for op in flow.module.ops:
+        for value in flow.operands[op.index]:
+            users.setdefault(value, []).append(op)
+    return users
+
+
+@kept_for_recent
+def receivers_of(flow: DataFlow) -> Mapping[int, Sequence[int]]:
+    """Value -> those that control flow passes it on to."""
+    receivers: dict[int, list[int]] = {}
+    for receiver, sources in flow.carried.items():
+        for source in sources:
+            receivers.setdefault(source, []).append(receiver)
+    return receivers
+
+
+_Stop = TypeVar("_Stop", bound=Hashable)
+
+
+def reached(
+    starts: Iterable[_Stop], onwards: Callable[[_Stop], Iterable[_Stop]]
+) -> Iterator[_Stop]:
+    """Yields each stop of a walk once: where it starts, and what lies `onwards` of a stop.
+
+    Values that are `UNKNOWN` are no stops. What lies onwards is asked for behind the yield.
+    """
+    ahead, visited = list(starts), set[_Stop]()
+    while ahead:
+        stop = ahead.pop()
+        if stop not in visited and stop != UNKNOWN:
+            visited.add(stop)
+            yield stop
+            ahead += onwards(stop)
+
+
 def rests_on_loads(flow: DataFlow, op: TtgirOp) -> bool:
     """Whether the operands of an operation are computed from loaded values."""
     makers = (maker for _, maker in values_behind(flow, flow.operands[op.index]))
@@ -140,21 +180,19 @@ def distinct_program_axes(flow: DataFlow, values: Sequence[int]) -> frozenset[st
     `values`: the values in question, such as addresses.
     """
     distinct, merged = set[str](), set[str]()
-    ahead, visited = [(value, True) for value in values], set[tuple[int, bool]]()
-    while ahead:
-        value, is_distinct = ahead.pop()
-        if (value, is_distinct) in visited or value == UNKNOWN:
-            continue
-        visited.add((value, is_distinct))
-        ahead += [(source, is_distinct) for source in flow.carried.get(value, ())]
-        maker = flow.op(value)
-        if maker is None or value in flow.carried:
-            continue
-        axis = _program_axis(maker)
+
+    def sources(stop: tuple[int, bool]) -> Iterator[tuple[int, bool]]:
+        value, is_distinct = stop
+        maker = flow.op(value) if value not in flow.carried else None
+        is_kept = maker is None or maker.name in _KEEPS_DISTINCT
+        behind = flow.carried.get(value, ()) if maker is None else flow.operands[maker.index]
+        return ((source, is_distinct and is_kept) for source in behind)
+
+    for value, is_distinct in reached([(value, True) for value in values], sources):
+        maker = flow.op(value) if value not in flow.carried else None
+        axis = _program_axis(maker) if maker is not None else None
         if axis is not None:
             (distinct if is_distinct else merged).add(axis)
-        is_distinct = is_distinct and maker.name in _KEEPS_DISTINCT
-        ahead += [(source, is_distinct) for source in flow.operands[maker.index]]
     return frozenset(distinct - merged)
 
 

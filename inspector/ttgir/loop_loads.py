@@ -9,13 +9,13 @@ load ahead is made of: it is loaded an iteration ahead with it, right before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from msgspec import Struct
 
 from ..model import TtgirOp
-from .flow import UNKNOWN, DataFlow
+from .flow import DataFlow, reached, users_of
 from .movements import CONVERSIONS
 from .queries import DOTS, LOADS, LOADS_TO_LDS, LOCAL_STORE, LOOPS, POINTER_LOADS, in_dialects
 
@@ -53,20 +53,16 @@ class LoopLoad(Struct, frozen=True):
 
 def loop_loads(flow: DataFlow) -> tuple[LoopLoad, ...]:
     """The loads that stand directly in a loop's body, in file order."""
-    users: dict[int, list[TtgirOp]] = {}
-    for op in flow.module.ops:
-        for value in flow.operands[op.index]:
-            users.setdefault(value, []).append(op)
     in_loops = []
     for op in flow.module.ops:
         loop = flow.loop[op.index]
         if loop is not None and op.parent == loop and op.name in LOADS:
-            uses = frozenset[Use]() if op.name in LOADS_TO_LDS else _uses(flow, users, op)
+            uses = frozenset[Use]() if op.name in LOADS_TO_LDS else _uses(flow, op)
             in_loops.append(LoopLoad(op, loop, uses, tuple(_loads_behind(flow, op, loop))))
     return tuple(in_loops)
 
 
-def _uses(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], load: TtgirOp) -> frozenset[Use]:
+def _uses(flow: DataFlow, load: TtgirOp) -> frozenset[Use]:
     """What the iteration of a load uses its value for."""
     ahead = [(value, False) for value in flow.results[load.index]]  # value, computed from it
     visited, uses = set[tuple[int, bool]](), set[Use]()
@@ -75,7 +71,7 @@ def _uses(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], load: TtgirOp)
         if (value, computed) in visited:
             continue
         visited.add((value, computed))
-        for user in users.get(value, ()):
+        for user in users_of(flow).get(value, ()):
             results = flow.results[user.index]
             if user.name in LOADS:
                 uses.add(Use.ADDRESS)
@@ -95,22 +91,21 @@ def _uses(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], load: TtgirOp)
 
 def _loads_behind(flow: DataFlow, load: TtgirOp, loop: int) -> Iterator[TtgirOp]:
     """The loads of an iteration that deliver indices for a load; none of earlier iterations."""
-    ahead, visited = list(flow.operands[load.index]), set[int]()
-    while ahead:
-        value = ahead.pop()
-        if value in visited or value == UNKNOWN:
-            continue
-        visited.add(value)
+
+    def maker_of(value: int) -> TtgirOp | None:
         maker = flow.op(value)
         if maker is None or flow.loop[maker.index] != loop or maker.name in LOOPS:
-            continue
-        if maker.result_types[0].element.startswith(("f", "bf")):
-            continue
-        if maker.name in POINTER_LOADS:
-            yield maker
-            continue
-        ahead += flow.operands[maker.index]
-        ahead += flow.carried.get(value, ())  # the branches of an `if`
+            return None
+        return None if maker.result_types[0].element.startswith(("f", "bf")) else maker
+
+    def sources(value: int) -> Sequence[int]:
+        maker = maker_of(value)
+        if maker is None or maker.name in POINTER_LOADS:
+            return ()
+        return (*flow.operands[maker.index], *flow.carried.get(value, ()))  # branches of an `if`
+
+    makers = map(maker_of, reached(flow.operands[load.index], sources))
+    return (maker for maker in makers if maker is not None and maker.name in POINTER_LOADS)
 
 
 def issued_ahead(loads: Sequence[LoopLoad], loop: int) -> bool:

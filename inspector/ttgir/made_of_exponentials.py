@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Final
 
 from ..model import SourceLoc, TtgirModule, TtgirOp
-from .flow import UNKNOWN, DataFlow, flow_of
+from .flow import DataFlow, flow_of, reached
 from .movements import CONVERSIONS
 from .queries import DOTS, LOCAL_ALLOCATIONS, LOCAL_LOAD, VIEWS
 
@@ -45,18 +46,22 @@ def exponentials_outweigh(module: TtgirModule, loc: SourceLoc | None) -> bool:
 
 def _is_exponential(flow: DataFlow, value: int, elements: int) -> bool:
     """Whether a tile is computed from an exponential of each of its elements."""
-    ahead, visited = [value], set[int]()
-    while ahead:
-        current = ahead.pop()
-        if current in visited or current == UNKNOWN:
-            continue
-        visited.add(current)
-        maker: TtgirOp | None = flow.op(current)
-        if maker is None or current in flow.carried or not maker.result_types:
-            continue
-        if maker.name in _EXPONENTIALS:
-            if prod(maker.result_types[0].shape) == elements:
-                return True
-        elif maker.name in _PASSED or maker.name.startswith(("arith.", "math.")):
-            ahead += flow.operands[maker.index]
-    return False
+
+    def maker_of(current: int) -> TtgirOp | None:
+        maker = flow.op(current) if current not in flow.carried else None
+        return maker if maker is not None and maker.result_types else None
+
+    def sources(current: int) -> Sequence[int]:
+        maker = maker_of(current)
+        if maker is None or maker.name in _EXPONENTIALS:
+            return ()
+        is_passed = maker.name in _PASSED or maker.name.startswith(("arith.", "math."))
+        return flow.operands[maker.index] if is_passed else ()
+
+    makers = map(maker_of, reached([value], sources))
+    return any(
+        maker is not None
+        and maker.name in _EXPONENTIALS
+        and prod(maker.result_types[0].shape) == elements
+        for maker in makers
+    )

@@ -7,12 +7,12 @@ the rounding is work that float32 throughout would not have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from msgspec import Struct
 
 from ..model import TtgirModule, TtgirOp, TtgirType
-from .flow import DataFlow, flow_of
+from .flow import DataFlow, flow_of, reached, users_of
 from .layouts import type_to_linear
 
 _BFLOAT16 = "bf16"
@@ -49,23 +49,17 @@ def roundings(module: TtgirModule) -> list[Rounding]:
     if not any(_is_bfloat16(kind) for op in module.ops for kind in op.result_types):
         return []
     flow = flow_of(module)
-    users: dict[int, list[TtgirOp]] = {}
+    found = []
     for op in module.ops:
-        for value in flow.operands[op.index]:
-            users.setdefault(value, []).append(op)
-    return list(_of_module(flow, users))
-
-
-def _of_module(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]]) -> Iterator[Rounding]:
-    for op in flow.module.ops:
         if not _rounds(op):
             continue
         linear = type_to_linear(op.result_types[0])
         if linear is None:
             continue
-        times = (op.name == _CLAMP) + _is_widened_again(flow, users, op)
+        times = (op.name == _CLAMP) + _is_widened_again(flow, op)
         if times:
-            yield Rounding(op, times * linear.distinct_elements_per_thread)
+            found.append(Rounding(op, times * linear.distinct_elements_per_thread))
+    return found
 
 
 def _rounds(op: TtgirOp) -> bool:
@@ -77,27 +71,27 @@ def _rounds(op: TtgirOp) -> bool:
     return op.name in _ARITHMETIC
 
 
-def _is_widened_again(flow: DataFlow, users: Mapping[int, Sequence[TtgirOp]], op: TtgirOp) -> bool:
+def _is_widened_again(flow: DataFlow, op: TtgirOp) -> bool:
     """Whether nothing but arithmetic, which widens it, uses an operation's result."""
-    ahead, visited = list(flow.results[op.index]), set[int]()
-    is_used = False
-    while ahead:
-        value = ahead.pop()
-        if value in visited:
-            continue
-        visited.add(value)
-        for user in users.get(value, ()):
-            if user.name in _SAME_VALUES:
-                ahead += flow.results[user.index]
-            elif user.name in _ARITHMETIC or (
-                user.name in _WIDENING
-                and bool(user.result_types)
-                and user.result_types[0].element == _FLOAT32
-            ):
-                is_used = True
-            else:
-                return False
-    return is_used
+    users = users_of(flow)
+
+    def passed_on(value: int) -> Iterator[int]:
+        return (
+            result
+            for user in users.get(value, ())
+            if user.name in _SAME_VALUES
+            for result in flow.results[user.index]
+        )
+
+    values = reached(flow.results[op.index], passed_on)
+    uses = [user for value in values for user in users.get(value, ())]
+    last = [user for user in uses if user.name not in _SAME_VALUES]
+    return bool(last) and all(map(_is_arithmetic, last))
+
+
+def _is_arithmetic(user: TtgirOp) -> bool:
+    is_widened = bool(user.result_types) and user.result_types[0].element == _FLOAT32
+    return user.name in _ARITHMETIC or (user.name in _WIDENING and is_widened)
 
 
 def _is_bfloat16(kind: TtgirType) -> bool:

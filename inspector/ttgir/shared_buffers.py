@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ..model import TtgirOp, TtgirType
 from .conversions import tile_bytes
-from .flow import DataFlow
+from .flow import DataFlow, reached, receivers_of, users_of
 from .movements import movements
 from .queries import LOCAL_ALLOCATIONS
 from .shared_layouts import gaps_of
@@ -55,7 +55,6 @@ class LdsAllocation(Struct, frozen=True):
 
 def shared_buffers(flow: DataFlow) -> tuple[LdsAllocation, ...]:
     """Every buffer of a module, in file order."""
-    users = _users(flow)
     last_in_loop = _last_in_loop(flow)
     through_lds = movements(flow)
     buffers = []
@@ -67,7 +66,7 @@ def shared_buffers(flow: DataFlow) -> tuple[LdsAllocation, ...]:
         kind: Kind = "exchange" if is_exchange else "operand"
         copies, tile, last = 1, result_type.shape, op.index
         if not is_exchange:
-            last = _last_use(flow, op, users, last_in_loop)
+            last = _last_use(flow, op, last_in_loop)
             if not flow.operands[op.index]:  # mutable: allocated without a value
                 kind = "pipelined"
                 copies, tile = _copies(result_type)
@@ -136,15 +135,6 @@ def _copies(memdesc: TtgirType) -> tuple[int, tuple[int, ...]]:
     return (memdesc.shape[0], memdesc.shape[1:]) if len(memdesc.shape) > 2 else (1, memdesc.shape)
 
 
-def _users(flow: DataFlow) -> dict[int, list[int]]:
-    """Value -> indices of the operations that use it."""
-    users: dict[int, list[int]] = {}
-    for op in flow.module.ops:
-        for value in flow.operands[op.index]:
-            users.setdefault(value, []).append(op.index)
-    return users
-
-
 def _last_in_loop(flow: DataFlow) -> dict[int, int]:
     """Loop -> index of the last operation in it."""
     last: dict[int, int] = {}
@@ -156,39 +146,27 @@ def _last_in_loop(flow: DataFlow) -> dict[int, int]:
     return last
 
 
-def _last_use(
-    flow: DataFlow,
-    allocation: TtgirOp,
-    users: Mapping[int, Sequence[int]],
-    last_in_loop: Mapping[int, int],
-) -> int:
+def _last_use(flow: DataFlow, allocation: TtgirOp, last_in_loop: Mapping[int, int]) -> int:
     """The last operation that uses a buffer or a view of it; the end of a loop that uses it."""
     last = allocation.index
-    for index in _uses(flow, flow.results[allocation.index][0], users):
+    for index in _uses(flow, flow.results[allocation.index][0]):
         if flow.module.ops[index].name in _FREES:
             return index
         last = max(last, _end(flow, allocation, index, last_in_loop))
     return last
 
 
-def _uses(flow: DataFlow, buffer: int, users: Mapping[int, Sequence[int]]) -> Iterator[int]:
-    """Yields the operations that use a buffer, or a view of it."""
-    receivers: dict[int, list[int]] = {}
-    for receiver, sources in flow.carried.items():
-        for source in sources:
-            receivers.setdefault(source, []).append(receiver)
-    work, visited = [buffer], set[int]()
-    while work:
-        value = work.pop()
-        if value in visited or value < 0:
-            continue
-        visited.add(value)
-        work += receivers.get(value, ())
-        for index in users.get(value, ()):
-            yield index
-            op = flow.module.ops[index]
-            views = zip(flow.results[index], op.result_types, strict=False)
-            work += [result for result, result_type in views if result_type.kind == "memdesc"]
+def _uses(flow: DataFlow, buffer: int) -> Iterator[int]:
+    """The operations that use a buffer, or a view of it."""
+    users, receivers = users_of(flow), receivers_of(flow)
+
+    def views(value: int) -> Iterator[int]:
+        yield from receivers.get(value, ())
+        for op in users.get(value, ()):
+            results = zip(flow.results[op.index], op.result_types, strict=False)
+            yield from (result for result, kind in results if kind.kind == "memdesc")
+
+    return (op.index for value in reached([buffer], views) for op in users.get(value, ()))
 
 
 def _end(flow: DataFlow, allocation: TtgirOp, index: int, last_in_loop: Mapping[int, int]) -> int:

@@ -122,6 +122,10 @@ class Decoded(Struct, frozen=True):
         text = self.modifiers.get(modifier)
         return otherwise if text is None else int(text, 0)
 
+    def offset(self, modifier: str = "offset") -> int:
+        """An offset; 0 where none is stated, or nothing that is a number."""
+        return parse_operand(self.modifiers.get(modifier, ""), 0).integer or 0
+
     def numbers(self, modifier: str, otherwise: tuple[int, ...]) -> tuple[int, ...]:
         """A modifier's list (`op_sel:[0,1]`)."""
         text = self.modifiers.get(modifier)

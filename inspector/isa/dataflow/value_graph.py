@@ -154,6 +154,11 @@ def rows_of(operands: Iterable[Operand]) -> set[int]:
     return {row for operand in operands for row in registers(operand)}
 
 
+def parts_of(inst: Instruction) -> Decoded:
+    """An instruction taken apart, where it does not matter from which row on AGPRs are."""
+    return decode(inst.mnemonic, inst.operands, SUFFIXES, _NO_AGPRS)
+
+
 def vector_indices(parts: Iterable[Operation | None]) -> set[int]:
     """Indices of the vector instructions among some operations."""
     return {part.inst.index for part in parts if part is not None and part.is_vector}
@@ -199,6 +204,11 @@ class ValueGraph:
     def operations(self, region: Iterable[int], *names: Names) -> Iterator[Operation]:
         """The operations of those blocks."""
         return chain.from_iterable(self.blocks(region, *names))
+
+    @cached_property
+    def by_block(self) -> list[list[Operation]]:
+        """The operations of each block."""
+        return list(self.blocks([block.start for block in self.function.blocks]))
 
     @cached_property
     def in_order(self) -> list[Operation]:

@@ -9,7 +9,7 @@ Source: DWARF Debugging Information Format, version 5, sections 7.5.3 and 7.5.6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -20,16 +20,18 @@ _STEPS_PER_BYTE, _FIRST_STEPS, _MOST_STEPS = 4, 10_000, 30_000_000
 ADDRESS_SIZE = 8
 ADDRESS_MASK = (1 << 64) - 1
 
-FORM_STRING, FORM_STRP, FORM_LINE_STRP = 0x08, 0x0E, 0x1F
-FORM_ADDR, FORM_INDIRECT, FORM_IMPLICIT, FORM_RNGLISTX = 0x01, 0x16, 0x21, 0x23
-# Index forms into .debug_addr: addrx, addrx1 .. addrx4, GNU's predecessor.
+_FORM_STRING, _FORM_STRP, _FORM_LINE_STRP = 0x08, 0x0E, 0x1F
+FORM_ADDR, _FORM_INDIRECT, _FORM_IMPLICIT = 0x01, 0x16, 0x21
 ADDRESS_INDEX_FORMS = frozenset({0x1B, 0x29, 0x2A, 0x2B, 0x2C, 0x1F01})
-STRING_INDEX_FORMS = frozenset({0x1A, 0x25, 0x26, 0x27, 0x28})
+"""Index forms into .debug_addr: addrx, addrx1 .. addrx4, GNU's predecessor."""
+_STRING_INDEX_FORMS = frozenset({0x1A, 0x25, 0x26, 0x27, 0x28})
 """Index forms into .debug_str_offsets: strx, strx1 .. strx4."""
+_LIST_INDEX_FORMS = frozenset({0x22, 0x23})
+"""Index forms into the tables of lists: loclistx, rnglistx."""
 BLOCK_FORMS = frozenset({0x03, 0x04, 0x09, 0x0A, 0x18})
 """Blocks of bytes behind their length, expressions among them."""
-FORM_LOCLISTX = 0x22
 _KINDS_LIMIT = 1 << 16
+_DEFAULT_LOCATION = -1
 
 
 class DwarfError(ValueError):
@@ -134,11 +136,6 @@ def string_at(section: bytes, offset: int) -> str:
     return section[offset : end if end >= 0 else limit].decode("utf-8", "replace")
 
 
-def indexed_address(sections: DebugSections, base: int, index: int) -> int:
-    """The address at an index of the table that begins at `base` of `.debug_addr`."""
-    return DwarfCursor(sections.addr, base + ADDRESS_SIZE * index).uint(ADDRESS_SIZE)
-
-
 class DebugSections(Struct, frozen=True):
     """The debug sections that are read here; missing ones are empty."""
 
@@ -179,7 +176,7 @@ def read_abbreviations(
         while True:
             budget.take()
             attribute, form = cursor.uleb(), cursor.uleb()
-            constant = cursor.sleb() if form == FORM_IMPLICIT else None
+            constant = cursor.sleb() if form == _FORM_IMPLICIT else None
             if not attribute and not form:
                 break
             attributes.append((attribute, form, constant))
@@ -189,18 +186,136 @@ def read_abbreviations(
     return abbreviations
 
 
-def read_form(cursor: DwarfCursor, form: int, offset_size: int) -> int:
-    """Reads a value of `form`: its number, or the position of an inline string."""
-    size = _FIXED.get(form)
-    if size is not None:
-        return cursor.uint(size)
+class DwarfValue(Struct, frozen=True):
+    """A value of an entry: its form, and its number or where its inline string stands."""
+
+    form: int
+    number: int
+
+
+def read_value(
+    cursor: DwarfCursor, form: int, offset_size: int, constant: int | None = None
+) -> DwarfValue:
+    """Reads a value of a form; `constant`: one that stands with the form."""
+    if form == _FORM_INDIRECT:
+        form = cursor.uleb()
+    if form == _FORM_IMPLICIT:
+        return DwarfValue(form, constant or 0)
+    if form in _FIXED:
+        return DwarfValue(form, cursor.uint(_FIXED[form]))
     if form in _OFFSETS:
         # DW_FORM_ref_addr had the size of an address in version 2.
-        return cursor.uint(offset_size)
-    read_value = _VARIABLE.get(form)
-    if read_value is None:
+        return DwarfValue(form, cursor.uint(offset_size))
+    if form not in _VARIABLE:
         raise DwarfError(f"a value of unknown form 0x{form:x}")
-    return read_value(cursor)
+    return DwarfValue(form, _VARIABLE[form](cursor))
+
+
+def text_of(value: DwarfValue, data: bytes, sections: DebugSections) -> str | None:
+    """The string that a value is, in a section with some data; None of another value."""
+    tables = {_FORM_STRING: data, _FORM_STRP: sections.str, _FORM_LINE_STRP: sections.line_str}
+    table = tables.get(value.form)
+    return None if table is None else string_at(table, value.number)
+
+
+class DwarfUnit(Struct, frozen=True):
+    """A unit of `.debug_info`: what its values are read by.
+
+    `start` is its place in the section; the bases are those of its tables of addresses and lists.
+    """
+
+    sections: DebugSections
+    version: int
+    offset_size: int
+    start: int = 0
+    low_pc: int = 0
+    addr_base: int = 8
+    rnglists_base: int = 12
+    loclists_base: int = 12
+    str_offsets_base: int = 8
+
+    def address(self, value: DwarfValue | None) -> int | None:
+        """The address that a value is."""
+        if value is None or value.form not in ADDRESS_INDEX_FORMS:
+            return value.number if value is not None else None
+        return self._address_at(value.number)
+
+    def string(self, value: DwarfValue | None) -> str:
+        """The string that a value is; empty without one."""
+        if value is None:
+            return ""
+        if value.form not in _STRING_INDEX_FORMS:
+            return text_of(value, self.sections.info, self.sections) or ""
+        at = self.str_offsets_base + self.offset_size * value.number
+        offset = DwarfCursor(self.sections.str_offsets, at).uint(self.offset_size)
+        return string_at(self.sections.str, offset)
+
+    def ranges(self, value: DwarfValue, budget: DwarfBudget) -> Iterator[tuple[int, int, bytes]]:
+        """Yields low and high address of each entry of a list of ranges, and no bytes."""
+        sections = self.sections
+        if self.version < 5:
+            return self._pairs(DwarfCursor(sections.ranges, value.number), budget)
+        return self._entries(self._list(sections.rnglists, self.rnglists_base, value), budget)
+
+    def locations(self, value: DwarfValue, budget: DwarfBudget) -> Iterator[tuple[int, int, bytes]]:
+        """Yields low and high address of each entry of a list of locations, and its expression."""
+        sections = self.sections
+        if self.version < 5:
+            return self._pairs(DwarfCursor(sections.loc, value.number), budget, located=True)
+        cursor = self._list(sections.loclists, self.loclists_base, value)
+        return self._entries(cursor, budget, located=True)
+
+    def _address_at(self, index: int) -> int:
+        at = self.addr_base + ADDRESS_SIZE * index
+        return DwarfCursor(self.sections.addr, at).uint(ADDRESS_SIZE)
+
+    def _list(self, section: bytes, base: int, value: DwarfValue) -> DwarfCursor:
+        """A list of DWARF 5, by its offset or its number in the unit's table."""
+        if value.form not in _LIST_INDEX_FORMS:
+            return DwarfCursor(section, value.number)
+        at = base + self.offset_size * value.number
+        return DwarfCursor(section, base + DwarfCursor(section, at).uint(self.offset_size))
+
+    def _entries(
+        self, cursor: DwarfCursor, budget: DwarfBudget, *, located: bool = False
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """Yields the entries of a list of DWARF 5 (7.7.3, 7.25), empty ones included."""
+        base = self.low_pc
+        while kind := cursor.uint(1):
+            budget.take()
+            if located and kind >= 5:  # ranges have no default, and the other kinds a number less
+                kind = kind - 1 if kind > 5 else _DEFAULT_LOCATION
+            if kind in (1, 5):
+                base = self._address_at(cursor.uleb()) if kind == 1 else cursor.uint(ADDRESS_SIZE)
+                continue
+            if kind in (2, 3):
+                low = self._address_at(cursor.uleb())
+                high = self._address_at(cursor.uleb()) if kind == 2 else low + cursor.uleb()
+            elif kind == 4:
+                low, high = base + cursor.uleb(), base + cursor.uleb()
+            elif kind in (6, 7):
+                low = cursor.uint(ADDRESS_SIZE)
+                high = cursor.uint(ADDRESS_SIZE) if kind == 6 else low + cursor.uleb()
+            elif kind == _DEFAULT_LOCATION:  # everywhere else: no register's range
+                low = high = 0
+            else:
+                raise DwarfError(f"a list's entry of unknown kind {kind}")
+            yield low, high, cursor.take(cursor.uleb()) if located else b""
+
+    def _pairs(
+        self, cursor: DwarfCursor, budget: DwarfBudget, *, located: bool = False
+    ) -> Iterator[tuple[int, int, bytes]]:
+        """Yields the entries of a list of DWARF 4 (2.6.2, 2.17.3)."""
+        base = self.low_pc
+        while True:
+            budget.take()
+            low, high = cursor.uint(ADDRESS_SIZE), cursor.uint(ADDRESS_SIZE)
+            if not low and not high:
+                return
+            if low == ADDRESS_MASK:
+                base = high
+            else:
+                yield base + low, base + high, cursor.take(cursor.uint(2)) if located else b""
 
 
 def _skip_string(cursor: DwarfCursor) -> int:
@@ -227,21 +342,13 @@ _FIXED: Mapping[int, int] = MappingProxyType(
 )  # fmt: skip
 _OFFSETS = frozenset({0x0E, 0x10, 0x17, 0x1D, 0x1F, 0x1F20, 0x1F21})
 _VARIABLE: Mapping[int, Callable[[DwarfCursor], int]] = MappingProxyType(
-    {
+    dict.fromkeys((0x0F, 0x15, 0x1A, 0x1B, 0x22, 0x23, 0x1F01, 0x1F02), DwarfCursor.uleb)
+    | dict.fromkeys((0x09, 0x18), _skip_block(DwarfCursor.uleb))
+    | {
         0x03: _skip_block(lambda c: c.uint(2)),
         0x04: _skip_block(lambda c: c.uint(4)),
         0x08: _skip_string,
-        0x09: _skip_block(lambda c: c.uleb()),
         0x0A: _skip_block(lambda c: c.uint(1)),
-        0x0D: lambda c: c.sleb(),
-        0x0F: lambda c: c.uleb(),
-        0x15: lambda c: c.uleb(),
-        0x18: _skip_block(lambda c: c.uleb()),
-        0x1A: lambda c: c.uleb(),
-        0x1B: lambda c: c.uleb(),
-        0x22: lambda c: c.uleb(),
-        0x23: lambda c: c.uleb(),
-        0x1F01: lambda c: c.uleb(),
-        0x1F02: lambda c: c.uleb(),
+        0x0D: DwarfCursor.sleb,
     }
 )

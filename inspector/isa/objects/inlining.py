@@ -8,36 +8,28 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
+from contextlib import suppress
 
 from .dwarf import (
     ADDRESS_INDEX_FORMS,
     ADDRESS_SIZE,
     BLOCK_FORMS,
     FORM_ADDR,
-    FORM_IMPLICIT,
-    FORM_INDIRECT,
-    FORM_LINE_STRP,
-    FORM_LOCLISTX,
-    FORM_RNGLISTX,
-    FORM_STRING,
-    FORM_STRP,
-    STRING_INDEX_FORMS,
     Abbreviation,
     DebugSections,
     DwarfBudget,
     DwarfCursor,
     DwarfError,
-    indexed_address,
+    DwarfUnit,
+    DwarfValue,
     read_abbreviations,
-    read_form,
-    string_at,
+    read_value,
 )
-from .variables import LocationLists, RegisterVariable, VariableReader
+from .variables import RegisterVariable, VariableReader
 
 _DEPTH_LIMIT = 256  # of nested entries
 _CHAIN_LIMIT = 64  # of nested inlined calls
@@ -49,25 +41,16 @@ _AT_STR_OFFSETS_BASE, _AT_ADDR_BASE, _AT_RNGLISTS_BASE = 0x72, 0x73, 0x74
 _AT_LOCATION, _AT_NAME, _AT_ABSTRACT_ORIGIN, _AT_LOCLISTS_BASE = 0x02, 0x03, 0x31, 0x8C
 _VARIABLES = frozenset((0x05, 0x34))
 """Tags of formal parameters and variables."""
+_BASES = {
+    _AT_ADDR_BASE: "addr_base",
+    _AT_RNGLISTS_BASE: "rnglists_base",
+    _AT_LOCLISTS_BASE: "loclists_base",
+    _AT_STR_OFFSETS_BASE: "str_offsets_base",
+}
 _READ_ATTRIBUTES = frozenset(
-    {
-        _AT_STMT_LIST,
-        _AT_LOW_PC,
-        _AT_HIGH_PC,
-        _AT_COMP_DIR,
-        _AT_RANGES,
-        _AT_CALL_COLUMN,
-        _AT_CALL_FILE,
-        _AT_CALL_LINE,
-        _AT_ADDR_BASE,
-        _AT_RNGLISTS_BASE,
-        _AT_STR_OFFSETS_BASE,
-        _AT_LOCATION,
-        _AT_NAME,
-        _AT_ABSTRACT_ORIGIN,
-        _AT_LOCLISTS_BASE,
-    }
-)
+    (_AT_STMT_LIST, _AT_LOW_PC, _AT_HIGH_PC, _AT_COMP_DIR, _AT_RANGES, _AT_CALL_COLUMN,
+     _AT_CALL_FILE, _AT_CALL_LINE, _AT_LOCATION, _AT_NAME, _AT_ABSTRACT_ORIGIN, *_BASES)
+)  # fmt: skip
 _UNIT_KINDS_PLAIN, _UNIT_KINDS_SKELETON = frozenset({0x01, 0x03}), frozenset({0x04, 0x05})
 
 
@@ -96,26 +79,7 @@ class CompilationUnit(Struct, frozen=True):
     variables: tuple[RegisterVariable, ...] = ()
 
 
-class _Value(Struct, frozen=True):
-    form: int
-    number: int
-
-
-class _UnitContext(Struct, frozen=True):
-    """The properties of a unit that its values are read by."""
-
-    sections: DebugSections
-    version: int
-    offset_size: int
-    low_pc: int = 0
-    addr_base: int = 8
-    rnglists_base: int = 12
-    loclists_base: int = 12
-    str_offsets_base: int = 8
-    start: int = 0  # of the unit in its section
-
-
-_Entry = Mapping[int, _Value]
+_Entry = Mapping[int, DwarfValue]
 _EMPTY: _Entry = MappingProxyType({})
 
 
@@ -166,7 +130,7 @@ def _unit(
     return _entries(
         cursor,
         tables[table_offset],
-        _UnitContext(sections, version, offset_size, start=start),
+        DwarfUnit(sections, version, offset_size, start),
         budget,
     )
 
@@ -174,7 +138,7 @@ def _unit(
 def _entries(
     cursor: DwarfCursor,
     abbreviations: Mapping[int, Abbreviation],
-    context: _UnitContext,
+    unit: DwarfUnit,
     budget: DwarfBudget,
 ) -> CompilationUnit:
     """Reads the entries of a unit."""
@@ -185,7 +149,7 @@ def _entries(
     open_calls: list[int | None] = []  # per open entry, the innermost inlined call around it
     is_root = True
     while cursor.position < cursor.end:
-        offset = cursor.position - context.start
+        offset = cursor.position - unit.start
         code = cursor.uleb()
         budget.take()
         if not code:
@@ -198,17 +162,17 @@ def _entries(
         if abbreviation is None:
             raise DwarfError(f"an entry of unknown kind {code}")
         budget.take(len(abbreviation.attributes))
-        entry = _attributes(cursor, abbreviation, context)
+        entry = _attributes(cursor, abbreviation, unit)
         if is_root:
             is_root = False
-            context = _with_bases(context, entry)
+            unit = _with_bases(unit, entry)
             line_offset = entry[_AT_STMT_LIST].number if _AT_STMT_LIST in entry else None
-            compile_dir = _string(entry.get(_AT_COMP_DIR), cursor, context)
+            compile_dir = unit.string(entry.get(_AT_COMP_DIR))
         owner = open_calls[-1] if open_calls else None
         if abbreviation.tag in _VARIABLES:
-            _add_variable(entry, offset, variables, cursor, context)
+            _add_variable(entry, offset, variables, unit)
         if abbreviation.tag == _TAG_INLINED:
-            calls.append(_call(entry, owner, calls, context, budget))
+            calls.append(_call(entry, owner, calls, unit, budget))
             owner = len(calls) - 1
         if abbreviation.children:
             open_calls.append(owner)
@@ -219,178 +183,64 @@ def _entries(
     return CompilationUnit(line_offset, compile_dir, tuple(calls), variables.found())
 
 
-def _add_variable(
-    entry: _Entry,
-    offset: int,
-    variables: VariableReader,
-    cursor: DwarfCursor,
-    context: _UnitContext,
-) -> None:
+def _add_variable(entry: _Entry, offset: int, variables: VariableReader, unit: DwarfUnit) -> None:
     """Takes the name and the locations of a variable."""
     origin = entry.get(_AT_ABSTRACT_ORIGIN)
-    name = _string(entry.get(_AT_NAME), cursor, context)
+    name = unit.string(entry.get(_AT_NAME))
     variables.names[offset] = name or (origin.number if origin is not None else "")
     location = entry.get(_AT_LOCATION)
     if location is None or location.form in BLOCK_FORMS:
         return  # all over its scope, as in memory: no register holds anything that long
-    lists = LocationLists(
-        context.sections,
-        context.version,
-        context.offset_size,
-        context.low_pc,
-        context.addr_base,
-        context.loclists_base,
-    )
     with suppress(DwarfError):  # a variable less, which must not cost the lines of the source
-        variables.add(offset, lists, location.number, indexed=location.form == FORM_LOCLISTX)
+        variables.add(offset, unit, location)
 
 
-def _attributes(cursor: DwarfCursor, abbreviation: Abbreviation, context: _UnitContext) -> _Entry:
+def _attributes(cursor: DwarfCursor, abbreviation: Abbreviation, unit: DwarfUnit) -> _Entry:
     """Reads the attributes of an entry; those that are not needed are skipped."""
-    values: dict[int, _Value] = {}
+    values: dict[int, DwarfValue] = {}
     for attribute, form, constant in abbreviation.attributes:
-        if form == FORM_INDIRECT:
-            form = cursor.uleb()
-        if form == FORM_IMPLICIT:
-            value = _Value(form, constant or 0)
-        else:
-            value = _Value(form, read_form(cursor, form, context.offset_size))
+        value = read_value(cursor, form, unit.offset_size, constant)
         if attribute in _READ_ATTRIBUTES:
             values[attribute] = value
     return values if values else _EMPTY
 
 
-def _with_bases(context: _UnitContext, entry: _Entry) -> _UnitContext:
-    """The context with the addresses and bases that the unit's first entry states."""
-
-    def number(attribute: int, default: int) -> int:
-        return entry[attribute].number if attribute in entry else default
-
-    based = replace(
-        context,
-        addr_base=number(_AT_ADDR_BASE, context.addr_base),
-        rnglists_base=number(_AT_RNGLISTS_BASE, context.rnglists_base),
-        loclists_base=number(_AT_LOCLISTS_BASE, context.loclists_base),
-        str_offsets_base=number(_AT_STR_OFFSETS_BASE, context.str_offsets_base),
-    )
-    return replace(based, low_pc=_address(entry.get(_AT_LOW_PC), based) or 0)
-
-
-def _string(value: _Value | None, cursor: DwarfCursor, context: _UnitContext) -> str:
-    if value is None:
-        return ""
-    if value.form == FORM_STRING:
-        return string_at(cursor.data, value.number)
-    if value.form == FORM_STRP:
-        return string_at(context.sections.str, value.number)
-    if value.form == FORM_LINE_STRP:
-        return string_at(context.sections.line_str, value.number)
-    if value.form in STRING_INDEX_FORMS:
-        at = context.str_offsets_base + context.offset_size * value.number
-        offset = DwarfCursor(context.sections.str_offsets, at).uint(context.offset_size)
-        return string_at(context.sections.str, offset)
-    return ""
-
-
-def _address(value: _Value | None, context: _UnitContext) -> int | None:
-    if value is None:
-        return None
-    if value.form in ADDRESS_INDEX_FORMS:
-        return _indexed_address(value.number, context)
-    return value.number
-
-
-def _indexed_address(index: int, context: _UnitContext) -> int:
-    return indexed_address(context.sections, context.addr_base, index)
+def _with_bases(unit: DwarfUnit, entry: _Entry) -> DwarfUnit:
+    """The unit with the addresses and bases that its first entry states."""
+    stated = {name: entry[at].number for at, name in _BASES.items() if at in entry}
+    based = replace(unit, **stated)
+    return replace(based, low_pc=based.address(entry.get(_AT_LOW_PC)) or 0)
 
 
 def _call(
     entry: _Entry,
     owner: int | None,
     calls: list[InlinedCall],
-    context: _UnitContext,
+    unit: DwarfUnit,
     budget: DwarfBudget,
 ) -> InlinedCall:
     """The inlined call of an entry within the call `owner`."""
-
-    def number(attribute: int) -> int:
-        return entry[attribute].number if attribute in entry else 0
-
-    return InlinedCall(
-        ranges=tuple(_ranges(entry, context, budget)),
-        file=number(_AT_CALL_FILE),
-        line=number(_AT_CALL_LINE),
-        column=number(_AT_CALL_COLUMN),
-        depth=calls[owner].depth + 1 if owner is not None else 0,
-        parent=owner,
+    file, line, column = (
+        entry[at].number if at in entry else 0
+        for at in (_AT_CALL_FILE, _AT_CALL_LINE, _AT_CALL_COLUMN)
     )
+    depth = calls[owner].depth + 1 if owner is not None else 0
+    return InlinedCall(tuple(_ranges(entry, unit, budget)), file, line, column, depth, owner)
 
 
-def _ranges(entry: _Entry, context: _UnitContext, budget: DwarfBudget) -> Iterator[tuple[int, int]]:
+def _ranges(entry: _Entry, unit: DwarfUnit, budget: DwarfBudget) -> Iterator[tuple[int, int]]:
     """Yields the address ranges (start, end) of an entry."""
-    range_list = entry.get(_AT_RANGES)
-    if range_list is not None:
-        read_ranges = _range_list if context.version >= 5 else _range_pairs
-        yield from (r for r in read_ranges(range_list, context, budget) if r[0] < r[1])
+    listed = entry.get(_AT_RANGES)
+    if listed is not None:
+        yield from ((low, high) for low, high, _ in unit.ranges(listed, budget) if low < high)
         return
-    low, high = _address(entry.get(_AT_LOW_PC), context), entry.get(_AT_HIGH_PC)
-    if low is None or high is None:
+    low, length = unit.address(entry.get(_AT_LOW_PC)), entry.get(_AT_HIGH_PC)
+    if low is None or length is None:
         return
-    absolute = high.form == FORM_ADDR or high.form in ADDRESS_INDEX_FORMS
-    end = _address(high, context) if absolute else low + high.number
-    if end is not None and low < end:
-        yield low, end
-
-
-def _range_pairs(
-    value: _Value, context: _UnitContext, budget: DwarfBudget
-) -> Iterator[tuple[int, int]]:
-    cursor, base = DwarfCursor(context.sections.ranges, value.number), context.low_pc
-    while True:
-        budget.take()
-        low, high = cursor.uint(ADDRESS_SIZE), cursor.uint(ADDRESS_SIZE)
-        if not low and not high:
-            return
-        if low == (1 << 64) - 1:
-            base = high
-        else:
-            yield base + low, base + high
-
-
-def _range_list(
-    value: _Value, context: _UnitContext, budget: DwarfBudget
-) -> Iterator[tuple[int, int]]:
-    """Yields the ranges of a list in `.debug_rnglists` (DWARF 5, 7.25), empty ones included."""
-    section, offset = context.sections.rnglists, value.number
-    if value.form == FORM_RNGLISTX:
-        entry = context.rnglists_base + context.offset_size * value.number
-        offset = context.rnglists_base + DwarfCursor(section, entry).uint(context.offset_size)
-    cursor, base = DwarfCursor(section, offset), context.low_pc
-
-    def indexed() -> int:
-        return _indexed_address(cursor.uleb(), context)
-
-    while entry_kind := cursor.uint(1):
-        budget.take()
-        if entry_kind == 1:
-            base = indexed()
-        elif entry_kind == 2:
-            yield indexed(), indexed()
-        elif entry_kind == 3:
-            low = indexed()
-            yield low, low + cursor.uleb()
-        elif entry_kind == 4:
-            low, high = cursor.uleb(), cursor.uleb()
-            yield base + low, base + high
-        elif entry_kind == 5:
-            base = cursor.uint(ADDRESS_SIZE)
-        elif entry_kind == 6:
-            yield cursor.uint(ADDRESS_SIZE), cursor.uint(ADDRESS_SIZE)
-        elif entry_kind == 7:
-            low = cursor.uint(ADDRESS_SIZE)
-            yield low, low + cursor.uleb()
-        else:
-            raise DwarfError(f"a range of unknown kind {entry_kind}")
+    absolute = length.form == FORM_ADDR or length.form in ADDRESS_INDEX_FORMS
+    high = unit.address(length) if absolute else low + length.number
+    if high is not None and low < high:
+        yield low, high
 
 
 def innermost(calls: tuple[InlinedCall, ...]) -> tuple[tuple[int, ...], tuple[int | None, ...]]:

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import posixpath
 import struct
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
 from .dwarf import (
     ADDRESS_MASK,
-    FORM_LINE_STRP,
-    FORM_STRING,
-    FORM_STRP,
     DebugSections,
     DwarfBudget,
     DwarfCursor,
     DwarfError,
-    string_at,
+    read_value,
+    text_of,
 )
 
 # Standard and extended opcodes of line programs (DWARF 5, 7.22).
@@ -143,11 +140,14 @@ def _files_v5(
         for _ in range(count):
             path, directory = "", 0
             for content, form in formats:
-                value = _entry_value(cursor, form, offset_size, sections)
+                value = read_value(cursor, form, offset_size)
                 if content == _CONTENT_PATH:
-                    path = str(value)
-                elif content == _CONTENT_DIRECTORY and isinstance(value, int):
-                    directory = value
+                    text = text_of(value, cursor.data, sections)
+                    if text is None:
+                        raise DwarfError(f"a file name of unknown form 0x{form:x}")
+                    path = text
+                elif content == _CONTENT_DIRECTORY:
+                    directory = value.number
             yield path, directory
 
     # Directory 0 is the compilation directory; others are relative to it.
@@ -161,40 +161,6 @@ def _join(directories: list[str], index: int, name: str, budget: DwarfBudget) ->
     joined = posixpath.join(directories[index], name) if index < len(directories) else name
     budget.take(1 + len(joined) // _CHARACTERS_PER_STEP)
     return joined
-
-
-def _entry_value(
-    cursor: DwarfCursor, form: int, offset_size: int, sections: DebugSections
-) -> str | int | None:
-    """The value of a field of a file entry: a string, or a number."""
-    if form == FORM_STRING:
-        return cursor.string()
-    if form == FORM_LINE_STRP:
-        return string_at(sections.line_str, cursor.uint(offset_size))
-    if form == FORM_STRP:
-        return string_at(sections.str, cursor.uint(offset_size))
-    read_number = _NUMBER_FORMS.get(form)
-    if read_number is None:
-        raise DwarfError(f"a file name of unknown form 0x{form:x}")
-    return read_number(cursor)
-
-
-def _block(cursor: DwarfCursor) -> int:
-    cursor.skip(cursor.uleb())
-    return 0
-
-
-_NUMBER_FORMS: Mapping[int, Callable[[DwarfCursor], int]] = MappingProxyType(
-    {
-        0x05: lambda c: c.uint(2),
-        0x06: lambda c: c.uint(4),
-        0x07: lambda c: c.uint(8),
-        0x09: _block,
-        0x0B: lambda c: c.uint(1),
-        0x0F: lambda c: c.uleb(),
-        0x1E: lambda c: c.uint(16),  # MD5 of the source
-    }
-)
 
 
 def _rows(header: _Header, budget: DwarfBudget) -> Iterator[LineRow]:
