@@ -101,7 +101,7 @@ def test_rules_name_documents_of_their_pack(write: Any) -> None:
     (found,) = load_pack(write(mine=pack(rules[0], head=head)), CATALOGUE).rules
     assert [reference.title for reference in found.text.references] == ["The ISA", "t"]
     (fault,) = faults(write(mine=pack(*rules, head=head)))
-    assert fault.endswith("the pack's documents have no such name (did you mean isa?)")
+    assert fault.endswith("or a name in the pack's documents (did you mean isa?)")
 
 
 def test_overrides_change_and_leave_out(write: Any) -> None:

@@ -326,7 +326,8 @@ class Reader:
         if isinstance(node, yaml.ScalarNode):
             if node.value not in self._documents:
                 hint = nearest(node.value, self._documents) if self._may_quote else ""
-                self._fault(node, f"the pack's documents have no such name{hint}")
+                what = "a mapping with title, url goes here, or a name in the pack's documents"
+                self._fault(node, f"{what}{hint}")
             return self._documents.get(node.value)
         fault_count = len(self.faults)
         record = self._record(node, Reference)
