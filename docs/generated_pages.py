@@ -205,7 +205,7 @@ def metrics() -> str:
 def rules() -> str:
     """All rules of the bundled packs: what they look for and what to do."""
     from kinspect.inspector.lint.schema import bundled_packs, load_named
-    from kinspect.inspector.metrics.catalogue import specs
+    from kinspect.inspector.pipeline.analysis import catalogue
 
     parts = [
         "# Rules\n",
@@ -216,7 +216,7 @@ def rules() -> str:
         "printed only where its figures are known.\n",
     ]
     for name in bundled_packs():
-        pack = load_named(name, specs())
+        pack = load_named(name, catalogue())
         parts.append(f"## Pack {name}\n\n{_escaped(pack.description)}\n")
         for rule in (rule.text for rule in pack.rules if rule.pack == name):
             parts += [

@@ -529,7 +529,7 @@ rules:
         "t.yaml:10:9: Expected `str`, got `int`",
         "t.yaml:16:29: unknown key link (known: title, url)",
         "t.yaml:16:18: url missing",
-        "t.yaml:16:39: a mapping with title, url goes here",
+        "t.yaml:16:39: a mapping with title, url goes here, or a name in the pack's documents",
         "t.yaml:15:21: cured_together is for rules of scope loop or instruction",
         't.yaml:13:27: `"a"` is text, a number is needed here',
         "t.yaml:17:5: a mapping with id, name, severity, scope, require, message, confidence, "

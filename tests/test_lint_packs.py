@@ -95,6 +95,15 @@ def test_a_bundled_pack_by_name_and_nothing_else(write: Any) -> None:
     ]
 
 
+def test_rules_name_documents_of_their_pack(write: Any) -> None:
+    head = "documents: {isa: {title: The ISA, url: https://example.org}}\n"
+    rules = rule("R1", references="[isa, {title: t, url: u}]"), rule("R2", references="[isaa]")
+    (found,) = load_pack(write(mine=pack(rules[0], head=head)), CATALOGUE).rules
+    assert [reference.title for reference in found.text.references] == ["The ISA", "t"]
+    (fault,) = faults(write(mine=pack(*rules, head=head)))
+    assert fault.endswith("or a name in the pack's documents (did you mean isa?)")
+
+
 def test_overrides_change_and_leave_out(write: Any) -> None:
     path = write(
         base=pack(rule("B1"), rule("B2"), rule("B3")),

@@ -236,10 +236,7 @@ def _svg(chart: Chart) -> Iterator[str]:
 
 
 def _svg_series(
-    chart: Chart,
-    series: Series,
-    colour: str,
-    position: Callable[[int, float], tuple[float, float]],
+    chart: Chart, series: Series, colour: str, position: Callable[[int, float], tuple[float, float]]
 ) -> Iterator[str]:
     """A series as a path with gaps at unknown values, a circle with a tool tip at each value."""
     points = [(n, position(n, v), v) for n, v in enumerate(series.values) if v is not None]

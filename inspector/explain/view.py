@@ -39,10 +39,7 @@ _UNREAD: Mapping[str, tuple[str, str]] = {
     "words": ("word of code that is not decoded", "words of code that are not decoded"),
     "lines": ("line that is not recognised", "lines that are not recognised"),
     "include": ("included file that is not read", "included files that are not read"),
-    "condition": (
-        "condition that cannot be evaluated",
-        "conditions that cannot be evaluated",
-    ),
+    "condition": ("condition that cannot be evaluated", "conditions that cannot be evaluated"),
     "expansion": ("macro that is not expanded in full", "macros that are not expanded in full"),
     "preprocessor": ("line for the C preprocessor", "lines for the C preprocessor"),
     "jump": ("jump to an unknown place", "jumps to unknown places"),
@@ -290,7 +287,7 @@ def _slowness(kernel: KernelReport) -> tuple[bool, float]:
 
 
 def _badness(kernel: KernelReport) -> tuple[float, ...]:
-    counts = Counter(finding.severity for finding in kernel.findings)
+    counts: Counter[str] = Counter(finding.severity for finding in kernel.findings)
     errors, *lesser = (counts[severity] for severity in SEVERITIES)
     return (errors, time_of_launches(kernel), hot_scratch(kernel), *lesser)
 

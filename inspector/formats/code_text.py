@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TextIO
+
+from msgspec import Struct
 
 from ..explain import view
 from ..explain.code.marked_lines import MarkedLine
@@ -38,10 +40,16 @@ def write(
     heading = Line(kernel.name, style="bold")
     heading.append(f"  {kernel.arch or 'unknown target'}  {title}")
     paper.print(heading)
-    columns = _Columns(lines, kernel, pressure)
-    paper.print(Line(columns.heading, "dim"))
-    for line in lines:
-        paper.print(columns.line(line))
+    columns = [column for column in _columns(lines, kernel, pressure) if any(column.texts)]
+    paper.print(Line(" ".join(column.set(column.title) for column in columns).rstrip(), "dim"))
+    for number, line in enumerate(lines):
+        printed = Line()
+        for column in columns:
+            blank = " " if printed.spans else ""
+            printed.append(f"{blank}{column.set(column.texts[number])}", column.styles[number])
+        blanks = len(line.text) - len(line.text.lstrip(" "))
+        printed.append("  " + (line.text[_INDENT - 2 :] if blanks >= _INDENT else line.text))
+        paper.print(printed)
     _findings(paper, lines)
     if pressure is not None and pressure.budgets:
         budgets = ", ".join(
@@ -52,67 +60,54 @@ def write(
         text.print_block(Paragraph(words(told, "weak")), paper)
 
 
-class _Columns:
-    """What stands left of the code."""
+class _Column(Struct):
+    """A column left of the code: a text and a style for each line."""
 
-    def __init__(
-        self, lines: Sequence[MarkedLine], kernel: KernelReport, pressure: RegisterPressure | None
-    ) -> None:
-        self._pressure = pressure if any(line.vgprs is not None for line in lines) else None
-        self._own_file = view.file_name(kernel.source.file) if kernel.source is not None else ""
-        self._hot = {loop.id for loop in kernel.loops if loop.hot}
-        self._digits = max((len(str(line.number)) for line in lines), default=1)
-        self._has_agprs = any(line.agprs for line in lines)
-        self._live = max((len(self._counts(line)) for line in lines), default=0)
-        self._live = max(self._live, len(self._live_heading)) if self._pressure else 0
-        self._loop = max((len(line.loop or "") for line in lines), default=0)
-        self._source = max((len(self._place(line)) for line in lines), default=0)
-        self._rules = max((len(_rules(line)) for line in lines), default=0)
+    title: str
+    texts: list[str]
+    styles: list[str]
+    right: bool = False
+    width: int = 0
 
-    @property
-    def _live_heading(self) -> str:
-        return "VGPR+AGPR" if self._has_agprs else "VGPRs"
+    def __post_init__(self) -> None:
+        self.width = max(len(self.title), *map(len, self.texts), 0)
 
-    @property
-    def heading(self) -> str:
-        """The columns' titles."""
-        live = f" {self._live_heading:>{self._live}} {'':<{_BAR}}" if self._pressure else ""
-        loop = f" {'loop':<{max(self._loop, 4)}}" if self._loop else ""
-        source = f" {'source':<{max(self._source, 6)}}" if self._source else ""
-        rules = f" {'rule':<{max(self._rules, 4)}}" if self._rules else ""
-        return f"{'line':>{max(self._digits, 4)}}{live}{loop}{source}{rules}".rstrip()
+    def set(self, text: str) -> str:
+        """A text as wide as the column."""
+        return text.rjust(self.width) if self.right else text.ljust(self.width)
 
-    def line(self, line: MarkedLine) -> Line:
-        """A line of the listing."""
-        printed = Line(f"{line.number:>{max(self._digits, 4)}}", "dim")
-        if self._pressure is not None:
-            printed.append(
-                f" {self._counts(line):>{self._live}} ", _live_style(line, self._pressure)
-            )
-            bar = pressure_bar(line.need, self._pressure, _BAR) if line.need is not None else ""
-            printed.append(f"{bar:<{_BAR}}", "dim")
-        if self._loop:
-            style = "bold" if line.loop in self._hot else "dim"
-            printed.append(f" {line.loop or '':<{max(self._loop, 4)}}", style)
-        if self._source:
-            printed.append(f" {self._place(line):<{max(self._source, 6)}}", "dim")
-        if self._rules:
-            printed.append(f" {_rules(line):<{max(self._rules, 4)}}", _style(line.findings))
-        text = line.text
-        blanks = len(text) - len(text.lstrip(" "))
-        printed.append("  " + (text[_INDENT - 2 :] if blanks >= _INDENT else text))
-        return printed
 
-    def _counts(self, line: MarkedLine) -> str:
+def _columns(
+    lines: Sequence[MarkedLine], kernel: KernelReport, pressure: RegisterPressure | None
+) -> Iterator[_Column]:
+    own_file = view.file_name(kernel.source.file) if kernel.source is not None else ""
+    hot = {loop.id for loop in kernel.loops if loop.hot}
+    has_agprs = any(line.agprs for line in lines)
+    dim = ["dim"] * len(lines)
+
+    def count(line: MarkedLine) -> str:
         if line.vgprs is None:
             return ""
-        return f"{line.vgprs}+{line.agprs}" if self._has_agprs else str(line.vgprs)
+        return f"{line.vgprs}+{line.agprs}" if has_agprs else str(line.vgprs)
 
-    def _place(self, line: MarkedLine) -> str:
+    def place(line: MarkedLine) -> str:
         if line.source is None:
             return ""
-        file = view.file_name(line.source.file)
-        return str(line.source.line) if file == self._own_file else f"{file}:{line.source.line}"
+        is_own = view.file_name(line.source.file) == own_file
+        return str(line.source.line) if is_own else view.place(line.source)
+
+    yield _Column("line", [str(line.number) for line in lines], dim, right=True)
+    if pressure is not None and any(line.vgprs is not None for line in lines):
+        title = "VGPR+AGPR" if has_agprs else "VGPRs"
+        styles = [_live_style(line, pressure) for line in lines]
+        yield _Column(title, [*map(count, lines)], styles, right=True)
+        needs = (line.need for line in lines)
+        bars = (pressure_bar(n, pressure, _BAR) if n is not None else "" for n in needs)
+        yield _Column("", [f"{bar:<{_BAR}}" for bar in bars], dim)
+    styles = ["bold" if line.loop in hot else "dim" for line in lines]
+    yield _Column("loop", [line.loop or "" for line in lines], styles)
+    yield _Column("source", [*map(place, lines)], dim)
+    yield _Column("rule", [*map(_rules, lines)], [_style(line.findings) for line in lines])
 
 
 def _live_style(line: MarkedLine, pressure: RegisterPressure) -> str:

@@ -23,10 +23,7 @@ def check_document(report: MachineReport, every: bool) -> Document:
     """The facts by group, and what to do; `every`: also variables that need not be set."""
     columns: Columns = (
         ("", lambda fact: fact.name),
-        (
-            Column("", shrinks=True),
-            lambda fact: UNKNOWN if fact.value is None else fact.value,
-        ),
+        (Column("", shrinks=True), lambda fact: UNKNOWN if fact.value is None else fact.value),
         ("", lambda fact: fact.verdict.value),
         (Column("", shrinks=True), _remark),
     )

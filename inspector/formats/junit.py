@@ -140,10 +140,7 @@ def _finding_lines(report: LintReport, kernel: CheckedKernel, finding: Finding) 
     numbers = (place.line, finding.column_in(place.file, place.line))
     position = ":".join((place.file, *(str(number) for number in numbers if number)))
     severity = SEVERITY_TEXTS[finding.severity]
-    lines = [
-        f"{severity} {view.title_of(report, finding.rule)} {position}",
-        f"  {finding.message}",
-    ]
+    lines = [f"{severity} {view.title_of(report, finding.rule)} {position}", f"  {finding.message}"]
     return [*lines, f"  fix: {finding.advice}"] if finding.fix else lines
 
 

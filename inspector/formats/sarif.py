@@ -52,11 +52,7 @@ def write(
 
 def to_dict(report: LintReport, root: Path, limit: int = MOST_RESULTS) -> dict[str, Any]:
     """Returns the log as JSON values."""
-    return {
-        "$schema": SCHEMA,
-        "version": "2.1.0",
-        "runs": [_run(report, _SarifFiles(root), limit)],
-    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(report, _SarifFiles(root), limit)]}
 
 
 def _run(report: LintReport, files: _SarifFiles, limit: int) -> dict[str, Any]:

@@ -204,9 +204,7 @@ class Catalogue(Struct, frozen=True):
 
     @classmethod
     def of(
-        cls,
-        specs: Mapping[str, MetricSpec] | Iterable[MetricSpec],
-        words: Iterable[str] = (),
+        cls, specs: Mapping[str, MetricSpec] | Iterable[MetricSpec], words: Iterable[str] = ()
     ) -> Catalogue:
         """The catalogue of a metrics table, with what the engine itself supplies.
 

@@ -110,7 +110,7 @@ def compose(text: str, *, trusted: bool = False) -> yaml.Node | None:
     try:
         if not trusted:
             _check(loader)
-        return yaml.compose(text, kind)  # type: ignore[no-any-return]
+        return yaml.compose(text, kind)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         if is_nested(text, mark, MAX_DEPTH):  # libyaml's bound, which it meets while it looks ahead

@@ -11,14 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..model import (
-    Finding,
-    KernelReport,
-    Location,
-    LoopReport,
-    MemoryOp,
-    MetricValue,
-)
+from ..model import Finding, KernelReport, Location, LoopReport, MemoryOp, MetricValue
 from ..model.removal import LEAST, Removal
 from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP, WIDER
 from .causes import Match, Reading, one_of_each_cause
@@ -415,9 +408,7 @@ class _Judge:
     def _whatever_unread(self, values: Values) -> Values:
         every_count = not self._kernel.all_read
         return Values(
-            _bounded(values.kernel, every_count),
-            _bounded(values.loop, every_count),
-            values.subject,
+            _bounded(values.kernel, every_count), _bounded(values.loop, every_count), values.subject
         )
 
     def _readings(self, group: LoopSubjects) -> Sequence[Reading]:

@@ -59,21 +59,16 @@ def access_locations(
     accesses: Sequence[MemoryOp], source_text: SourceText | None
 ) -> Iterator[Location]:
     """Yields the accesses that a rule is about, and the expressions that they stem from."""
-    for access in accesses[:MAX_ACCESSES]:
-        yield Location("amdgcn", None, access.line, access.mnemonic)
-    sources = (access.source for access in accesses[:MAX_ACCESSES])
-    yield from _sources((loc.in_user_code for loc in sources if loc is not None), source_text)
+    places = [Place(op.line, op.mnemonic, op.source) for op in accesses[:MAX_ACCESSES]]
+    return places_of(places, source_text)
 
 
 def position_locations(
     positions: Sequence[CodePosition], source_text: SourceText | None
 ) -> Iterator[Location]:
     """Yields the first instruction of each position, and the expressions."""
-    for position in positions[:MAX_ACCESSES]:
-        if position.lines:
-            yield Location("amdgcn", None, position.lines[0], position.text)
-    sources = (position.source for position in positions[:MAX_ACCESSES])
-    yield from _sources((loc for loc in sources if loc is not None), source_text)
+    places = (Place(next(iter(p.lines), 0), p.text, p.source) for p in positions[:MAX_ACCESSES])
+    return places_of(list(places), source_text)
 
 
 def whole_locations(
@@ -92,7 +87,8 @@ def whole_locations(
 def places_of(places: Sequence[Place], source_text: SourceText | None) -> Iterator[Location]:
     """Yields the lines of the assembly, then the expressions of the source."""
     for place in places:
-        yield Location("amdgcn", None, place.line, place.text)
+        if place.line:
+            yield Location("amdgcn", None, place.line, place.text)
     sources = (place.source for place in places)
     yield from _sources((loc.in_user_code for loc in sources if loc is not None), source_text)
 
@@ -189,10 +185,6 @@ def named_figure(rule: Rule) -> str | None:
     return next((figure for figure in _BADNESS if figure in named), None)
 
 
-def _rank(ranked: tuple[float, int, MemoryOp]) -> tuple[float, int]:
-    return ranked[:2]
-
-
 def accesses_of(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> list[MemoryOp]:
     """Returns the accesses that a requirement is about, the worst first.
 
@@ -212,8 +204,9 @@ def accesses_of(rule: Rule, kernel: KernelReport, loop: LoopReport | None) -> li
     figure = named_figure(rule)
     if figure is not None:
         badness = _BADNESS[figure]
-        ranked = [(-badness(op.use), op.line, op) for op in in_loop if op.use is not None]
-        return [op for rank, _, op in sorted(ranked, key=_rank) if rank < 0]
+        bad = [(badness(op.use), op) for op in in_loop if op.use is not None]
+        worst_first = sorted(bad, key=lambda each: (-each[0], each[1].line))
+        return [op for share, op in worst_first if share > 0]
     ops = [op for op in in_loop if is_named(op)]
     widest = max((op.bits for op in ops if op.bits is not None), default=0)
     return sorted(ops, key=lambda op: (widest if op.bits is None else op.bits, op.line))

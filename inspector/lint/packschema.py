@@ -69,6 +69,8 @@ def _object(shape: type[Any]) -> dict[str, Any]:
             entry["pattern"] = _PATTERNS[shape, field.name]
         if (shape, field.name) in _ITEM_PATTERNS:
             entry["items"]["pattern"] = _ITEM_PATTERNS[shape, field.name]
+        if (shape, field.name) == (RuleText, "references"):
+            entry["items"] = {"anyOf": [entry["items"], {"type": "string"}]}
         if field.name in meanings:
             entry["description"] = meanings[field.name]
         if isinstance(field.default, str | bool) and field.default != "":

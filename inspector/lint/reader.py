@@ -6,7 +6,7 @@ import functools
 import re
 import threading
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -89,6 +89,7 @@ class Reader:
         self._types = _types()
         self._constructor = yaml.constructor.SafeConstructor()
         self._name = Path(file).stem
+        self._documents: dict[str, Reference] = {}
         # A pack can extend any file by its path. Of one that is no pack, a password file say,
         # nothing goes into a message.
         self._may_quote = False
@@ -115,6 +116,8 @@ class Reader:
         self._name = texts.get("pack") or self._name
         extends = self._extends(nodes["extends"]) if "extends" in nodes else ()
         override = self._override(nodes["override"]) if "override" in nodes else ()
+        if "documents" in nodes:
+            self._documents = dict(self._named(nodes["documents"]))
         listed = nodes.get("rules")
         if not isinstance(listed, yaml.SequenceNode) and (
             listed is not None or "extends" not in nodes
@@ -292,9 +295,11 @@ class Reader:
 
         try:
             with _ONE_AT_A_TIME:
-                return msgspec.convert(
-                    self._constructor.construct_document(node), value_type, strict=True
-                )
+                value = self._constructor.construct_document(node)
+                if value_type is RuleText:  # of a trusted pack: not read key by key
+                    named = value.get("references", ())
+                    value["references"] = [self._documents.get(str(each), each) for each in named]
+                return msgspec.convert(value, value_type, strict=True)
         except (msgspec.ValidationError, yaml.YAMLError, ValueError) as error:
             reason = " ".join(str(error).split())
             self._fault(node, reason if self._may_quote else "the value is not of the kind needed")
@@ -315,13 +320,28 @@ class Reader:
         if not isinstance(node, yaml.SequenceNode):
             self._fault(node, "references are a list of mappings with title and url")
             return ()
-        references = []
-        for item in node.value:
-            fault_count = len(self.faults)
-            record = self._record(item, Reference)
-            if record and len(self.faults) == fault_count:
-                references.append(Reference(**record[1]))
-        return tuple(references)
+        return tuple(found for item in node.value if (found := self._reference(item)) is not None)
+
+    def _reference(self, node: yaml.Node) -> Reference | None:
+        if isinstance(node, yaml.ScalarNode):
+            if node.value not in self._documents:
+                hint = nearest(node.value, self._documents) if self._may_quote else ""
+                what = "a mapping with title, url goes here, or a name in the pack's documents"
+                self._fault(node, f"{what}{hint}")
+            return self._documents.get(node.value)
+        fault_count = len(self.faults)
+        record = self._record(node, Reference)
+        return Reference(**record[1]) if record and len(self.faults) == fault_count else None
+
+    def _named(self, node: yaml.Node) -> Iterator[tuple[str, Reference]]:
+        """The documents of a pack, by name."""
+        if not isinstance(node, yaml.MappingNode):
+            self._fault(node, "documents are a mapping from a name to title and url")
+            return
+        for key, value in node.value:
+            reference = self._reference(value)
+            if reference is not None:
+                yield str(key.value), reference
 
     def _index(self, node: yaml.Node, value: str, offset: int) -> int:
         """Returns the position in the file of character `offset` of a scalar.

@@ -273,7 +273,7 @@ class RuleText(Struct, frozen=True, kw_only=True):
             order follow from what that saves; what saves less than 3 % is told by `--all` alone.
         explain: why it matters, for a newcomer.
         fix: what to change; may hold figures in braces, as the message does.
-        references: documents that the rule rests on.
+        references: documents that the rule rests on; those of the pack's `documents` by name.
         status: `preview` rules are not yet proved on real kernels.
         cured_together: one change of the kernel cures it in all loops, and for scope instruction
             loads and stores alike, for which `fix` reads the same: these are one finding, whose
@@ -338,6 +338,7 @@ class PackText(Struct, frozen=True, kw_only=True):
         extends: packs whose rules come first: the name of one that ships with kinspect, or the
             path of a file, from this file's folder.
         override: id of one of their rules -> what changes of it.
+        documents: name -> a document that several of its rules rest on.
         rules: the pack's own.
     """
 
@@ -345,6 +346,7 @@ class PackText(Struct, frozen=True, kw_only=True):
     description: str = ""
     extends: str | tuple[str, ...] = ()
     override: Mapping[str, Override] = field(default_factory=dict)
+    documents: Mapping[str, Reference] = field(default_factory=dict)
     rules: tuple[RuleText, ...] = ()
 
 

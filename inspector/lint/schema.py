@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from ..base import limits
 from ..base.errors import KinspectError
 from ..base.named_files import checked
-from ..model import MetricSpec
 from . import document
 from .catalogue import Catalogue, nearest
 from .document import Fault, PackError
@@ -28,10 +27,8 @@ from .rule import Override, Pack, Rule
 DEFAULT_PACK = "recommended"
 SUFFIX = ".yaml"
 
-Specs = Catalogue | Mapping[str, MetricSpec] | Iterable[MetricSpec]
 
-
-def load_named(name: str, catalogue: Specs, *, previews: bool = True) -> Pack:
+def load_named(name: str, catalogue: Catalogue, *, previews: bool = True) -> Pack:
     """Loads a pack by name: one that ships with kinspect, else the file of that name.
 
     Without `previews` rules of that status are not read, a third of the work.
@@ -39,37 +36,37 @@ def load_named(name: str, catalogue: Specs, *, previews: bool = True) -> Pack:
     Raises:
         KinspectError: there is neither; or as for `load_pack`.
     """
-    return _Session(_as_catalogue(catalogue), previews=previews).load(_find(name, Path()))
+    return _Session(catalogue, previews=previews).load(_find(name, Path()))
 
 
-def load_packs(names: Sequence[str], catalogue: Specs) -> tuple[Pack, ...]:
+def load_packs(names: Sequence[str], catalogue: Catalogue) -> tuple[Pack, ...]:
     """Loads several packs by name, as `load_named`; a pack that two of them extend is read once.
 
     Raises:
         PackError: the faults of all of them.
         KinspectError: one of them cannot be read.
     """
-    session = _Session(_as_catalogue(catalogue))
+    session = _Session(catalogue)
     return session.load_all([_find(name, Path()) for name in names])
 
 
-def load_pack(path: Path, catalogue: Specs) -> Pack:
+def load_pack(path: Path, catalogue: Catalogue) -> Pack:
     """Loads a pack from a file.
 
     Raises:
         PackError: it has faults, or a pack that it extends has: all of them, one per line.
         KinspectError: the file cannot be read.
     """
-    return _Session(_as_catalogue(catalogue)).load(_PackFile(path, str(path)))
+    return _Session(catalogue).load(_PackFile(path, str(path)))
 
 
-def parse_pack(text: str, file: str, catalogue: Specs) -> Pack:
+def parse_pack(text: str, file: str, catalogue: Catalogue) -> Pack:
     """Loads a pack from its text; `file` names it in errors, and paths in it are relative to that.
 
     Raises:
         PackError: as for `load_pack`.
     """
-    return _Session(_as_catalogue(catalogue)).load(_PackFile(Path(file), file), text)
+    return _Session(catalogue).load(_PackFile(Path(file), file), text)
 
 
 def bundled_packs() -> tuple[str, ...]:
@@ -218,10 +215,6 @@ def _identity(file: _PackFile) -> str:
 
 def _id_taken(earlier: Rule) -> str:
     return f"id {earlier.text.id} is taken by {earlier.file}:{earlier.line}"
-
-
-def _as_catalogue(catalogue: Specs) -> Catalogue:
-    return catalogue if isinstance(catalogue, Catalogue) else Catalogue.of(catalogue)
 
 
 def _find(name: str, folder: Path) -> _PackFile:

@@ -73,24 +73,8 @@ from .report import (
     Report,
     Trials,
 )
-from .source import (
-    LIBRARY_CODE,
-    SourceLoc,
-)
+from .source import LIBRARY_CODE, SourceLoc
 from .time import InstructionTime, KernelTime, LoopTime, Saving, Stall, TimeLine
 from .trials import Change, ChangeKind, TimeChange, Trial
-from .ttgir import (
-    Layout,
-    TtgirModule,
-    TtgirOp,
-    TtgirType,
-)
-from .variant import (
-    Artifact,
-    Assumption,
-    EmulatedValue,
-    Parameter,
-    Passed,
-    PassedMemory,
-    Variant,
-)
+from .ttgir import Layout, TtgirModule, TtgirOp, TtgirType
+from .variant import Artifact, Assumption, EmulatedValue, Parameter, Passed, PassedMemory, Variant

@@ -101,9 +101,7 @@ Columns = Sequence[tuple[Column | str, Callable[[Any], str]]]
 
 
 def table(
-    columns: Columns,
-    items: Iterable[Any],
-    tone: Callable[[Any], Tone] | None = None,
+    columns: Columns, items: Iterable[Any], tone: Callable[[Any], Tone] | None = None
 ) -> Table:
     """A table with a row for each item, without columns that are empty in all rows."""
     told = list(items)

@@ -392,10 +392,7 @@ def _slot_name(slot: SpillSlot) -> str:
 
 
 def _slot_places(
-    lines: Sequence[int],
-    ops: Mapping[int, MemoryOp],
-    labels: Mapping[str, str],
-    hot: set[str],
+    lines: Sequence[int], ops: Mapping[int, MemoryOp], labels: Mapping[str, str], hot: set[str]
 ) -> str:
     """`ISA 1502, 1640 in .LBB0_4 (fa.py:88)`: those of one loop and line, a hot one if any."""
     groups: dict[tuple[str | None, str], list[int]] = {}

@@ -208,10 +208,7 @@ _PARTING: Columns = (
     (Column("measured %", right=True), lambda row: f"{row.measured:.1f}"),
     (Column("instruction", shrinks=True), lambda row: row.mnemonic),
     ("predicted for", lambda row: time_view.STALLS[row.reason] if row.reason else ""),
-    (
-        Column("measured for", shrinks=True),
-        lambda row: stall_view.top_reasons(row.reasons) or "",
-    ),
+    (Column("measured for", shrinks=True), lambda row: stall_view.top_reasons(row.reasons) or ""),
     (Column("source", shrinks=True), lambda row: view.place(row.source)),
 )
 _SAMPLES: Columns = (

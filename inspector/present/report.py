@@ -101,10 +101,7 @@ def kernels_table(kernels: Sequence[KernelReport]) -> Table:
                 Column("spills", right=True, rank=5),
                 lambda k: view.show(value_of(k.metrics, "vgpr_spill_count")),
             ),
-            (
-                Column("LDS", right=True, rank=7),
-                lambda k: view.kib(int_of(k.metrics, "lds_bytes")),
-            ),
+            (Column("LDS", right=True, rank=7), lambda k: view.kib(int_of(k.metrics, "lds_bytes"))),
             (Column("waves/SIMD", right=True, rank=6), occupancy_view.waves_text),
             (Column("first change"), _first_change),
             (Column("assumed", rank=8, shrinks=True), view.assumption_mark),

@@ -32,10 +32,7 @@ class MarkedLine(Struct, frozen=True):
 
 
 def marked_lines(
-    reading: KernelReading,
-    kind: str,
-    numbers: range,
-    pressure: RegisterPressure | None,
+    reading: KernelReading, kind: str, numbers: range, pressure: RegisterPressure | None
 ) -> list[MarkedLine]:
     """Some lines of a text, by their numbers from 1, with their marks."""
     live: Mapping[int, tuple[int, int, int]] = {}

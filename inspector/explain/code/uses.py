@@ -168,10 +168,7 @@ def _block_of(function: Function, index: int) -> int:
 
 
 def _reaching_writers(
-    function: Function,
-    index: int,
-    touching: dict[int, tuple[bool, bool]],
-    writing_lines: set[int],
+    function: Function, index: int, touching: dict[int, tuple[bool, bool]], writing_lines: set[int]
 ) -> set[int]:
     """Indices of the writes that may reach an instruction, walking the control flow backwards."""
     writers: set[int] = set()

@@ -20,15 +20,7 @@ from ...explain import (
 from ...explain.emulated_view import emulated_lines
 from ...explain.lds_map import map_lines
 from ...isa.mnemonics import CLASSES
-from ...model import (
-    KernelReport,
-    LoopReport,
-    MemoryOp,
-    Metric,
-    WaitOp,
-    int_of,
-    number_of,
-)
+from ...model import KernelReport, LoopReport, MemoryOp, Metric, WaitOp, int_of, number_of
 from ...model.time import KernelTime
 from ...present import kernel as of_kernel
 from ...present.document import Block, Section
@@ -195,11 +187,7 @@ def _pressure(drawn: PageKernel) -> str:
     if pressure.allocated is not None:
         budgets.append(("allocated", pressure.allocated))
     return svg.curve(
-        "live registers",
-        pressure.needs,
-        budgets=budgets,
-        stretches=stretches,
-        most=pressure.most,
+        "live registers", pressure.needs, budgets=budgets, stretches=stretches, most=pressure.most
     )
 
 
