@@ -1,8 +1,4 @@
-"""Two compiles of one kernel, stage by stage and pass by pass: where they begin to differ.
-
-Pure: takes artifacts and reports, gives a `Comparison`. What counts is what is computed: debug
-locations, value numbers, labels and the numbering of layout aliases do not.
-"""
+"""Two compiles of one kernel, stage by stage and pass by pass: where they begin to differ."""
 
 from __future__ import annotations
 

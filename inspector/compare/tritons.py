@@ -1,9 +1,4 @@
-"""Compiles kernels with two or more Tritons and compares the results.
-
-The first build's front end makes the TTIR and every build compiles that same text, so that only the
-compilers differ. Where a build does not understand the TTIR (operations come and go between
-versions), its own front end reads the file, and the comparison notes that.
-"""
+"""Compiles kernels with two or more Tritons and compares the results."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Requests, and the jobs that compile and analyse one variant each.
-
-A target has variants (`capturing.py`), a variant becomes a `Job`, and a job runs in any thread or
-process (`compile_and_report`).
-"""
+"""Requests, and the jobs that compile and analyse one variant each."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Compiles kernels in two ways to compare them: with other options, or by two Tritons.
-
-Both ways start from one capture, so that nothing differs but what the user varied: every kernel's
-TTIR is compiled with the options of one side and with those of the other.
-"""
+"""Compiles kernels in two ways to compare them: with other options, or by two Tritons."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""The figures of one point of a sweep: what its kernel's report comes down to.
-
-The estimated time of the launch, and facts of the compiled code with what follows from them.
-Points of other tiles, unroll factors or numbers of waves are compared by time, and by what they
-spend on the same needed work, all waves of the workgroup together: on multiply-accumulates of the
-source's dots, or on loaded elements where the kernel has no dot.
-"""
+"""The figures of one point of a sweep: what its kernel's report comes down to."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Runs a sweep: targets -> points -> figures, as a stream of events.
-
-Values of kernel parameters go through the front end: the guest launches the kernel anew for each
-(`CaptureOptions.axes`). Options that only the backend reads are set on the same TTIR here. Points
-are compiled while the capture still runs (`point.py`).
-"""
+"""Runs a sweep: targets -> points -> figures, as a stream of events."""
 
 from __future__ import annotations
 
@@ -313,10 +308,7 @@ class _SweepRun:
     def _expanded(
         self, variant: Variant, order: tuple[int, int], target: Target
     ) -> Iterator[SweepPoint]:
-        """Yields a specialisation's points: the product of the options that only the backend reads.
-
-        Parameters of the kernel, `num_warps` among them, have their values from the front end.
-        """
+        """Yields a specialisation's points: the product of the options that only the backend reads."""
         check_varied(self._request.axes, variant, str(target.path))
         tuning = dict(variant.tuning or {})
         axes = backend_axes(self._request.axes, variant)

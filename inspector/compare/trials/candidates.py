@@ -1,7 +1,4 @@
-"""The changes to try for a finding: its rule's cures, as far as they change the kernel.
-
-A rule without cures of its own has those of its subject, by its tags.
-"""
+"""The changes to try for a finding: its rule's cures, as far as they change the kernel."""
 
 from __future__ import annotations
 

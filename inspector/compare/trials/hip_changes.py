@@ -1,7 +1,4 @@
-"""What can be changed of the compile of a HIP source.
-
-Its macros, how large a workgroup is, how many waves its registers are held down for.
-"""
+"""Changes of the compile of a HIP source."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Compiles one changed kernel, and says what came of it: time, figures, findings with their places.
-
-The outcome is stored beside the compile that it follows from.
-"""
+"""Compiles one changed kernel, and says what came of it: time, figures, findings with their places."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""Tries cures: findings -> changes -> compiles -> outcomes, as a stream of events.
-
-The kernels are analysed already. Options and environment variables are changed on the TTIR that was
-captured; for other constexprs the kernel's file is captured again. When all changes of a kernel are
-done, the two that did most for each finding are compiled together, and the best cures of different
-findings. An interrupt or the end of the budget keeps what is done.
-"""
+"""Tries cures: findings -> changes -> compiles -> outcomes, as a stream of events."""
 
 from __future__ import annotations
 
