@@ -196,6 +196,18 @@ class Job(Struct, frozen=True):
     allowed: tuple[tuple[Path, ...], bool] = field(default_factory=named_files.state)
     hip: HipOptions | None = None
 
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        path: str,
+        variant: Variant,
+        settings: CompileSettings,
+        order: tuple[int, int],
+    ) -> Job:
+        """The job of a variant of a run."""
+        return cls(order, path, variant, settings, request.overrides, request.analysis)
+
     def record(self, stage: str, error: KinspectError) -> ErrorRecord:
         """Returns the record of an error that concerns its variant."""
         return variant_record(self.path, self.variant, stage, error)

@@ -1,4 +1,4 @@
-"""Reduces a kernel's report to what a lint run needs: findings, and where comments may ignore them."""
+"""A report reduced to its findings and the places where comments may ignore them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inputs that two Tritons give LLVM's code generator: their differences, and exchanging them."""
+"""The inputs that two Tritons give LLVM's code generator, told apart and exchanged."""
 
 from __future__ import annotations
 

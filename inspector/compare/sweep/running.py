@@ -308,7 +308,7 @@ class _SweepRun:
     def _expanded(
         self, variant: Variant, order: tuple[int, int], target: Target
     ) -> Iterator[SweepPoint]:
-        """Yields a specialisation's points: the product of the options that only the backend reads."""
+        """Yields a specialisation's points: the product of the options for the backend alone."""
         check_varied(self._request.axes, variant, str(target.path))
         tuning = dict(variant.tuning or {})
         axes = backend_axes(self._request.axes, variant)

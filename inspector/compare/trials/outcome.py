@@ -1,4 +1,4 @@
-"""Compiles one changed kernel, and says what came of it: time, figures, findings with their places."""
+"""The outcome of one changed kernel: time, figures, findings with their places."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from ...capture.resolving import resolve_all
 from ...capture.targets import Target
 from ...compile.environment import guest_environment
 from ...explain.trials_view import changes_text
+from ...explain.view import path_of
 from ...lint.rule import Pack
 from ...model import Change, ErrorRecord, KernelReport, Report, Variant
 from ...pipeline.capturing import COMPILED
@@ -36,7 +37,7 @@ from .capturing import (
 from .hip_changes import OPTIONS, changed, changes_of, is_hip, variant_of
 from .kernel_trials import KernelTrialsProgress
 from .outcome import TrialOutcome, run_trial
-from .planning import candidates_by_kernel, changes_for, is_compilable, path_of
+from .planning import candidates_by_kernel, changes_for, is_compilable
 from .results import TrialRun
 
 if TYPE_CHECKING:
