@@ -6,12 +6,14 @@ import itertools
 import math
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.sweep_axes import Axis, axes_of, count
-from kinspect.inspector.compare.sweep.figures import Figures, decode, encode
+from kinspect.inspector.compare.points import decoded
+from kinspect.inspector.compare.sweep.figures import Figures
 from kinspect.inspector.compare.sweep.pareto import front, objectives_of
 from kinspect.inspector.compare.sweep.results import PointResult, SweepPoint
 from kinspect.inspector.compare.sweep.table import distinction, sort_column, sorted_lines, tables_of
@@ -263,9 +265,9 @@ def test_rows_come_in_the_order_of_the_product_whoever_expanded_them() -> None:
 
 @given(figures)
 def test_figures_survive_the_store(one: Figures) -> None:
-    assert decode(encode(one)) == one
+    assert decoded(msgspec.json.encode(one), Figures) == one
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"vgprs": "many"}', b"\xff"])
 def test_damaged_figures_are_none(data: bytes) -> None:
-    assert decode(data) is None
+    assert decoded(data, Figures) is None

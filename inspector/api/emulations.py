@@ -1,4 +1,4 @@
-"""What the emulating functions of the Python interface return."""
+"""The results of the emulating functions of the Python interface."""
 
 from __future__ import annotations
 

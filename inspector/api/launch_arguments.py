@@ -1,4 +1,4 @@
-"""What a call of a kernel passes to it, so that the emulator can execute a few workgroups."""
+"""The arguments of a kernel call, kept so that the emulator can execute a few workgroups."""
 
 from __future__ import annotations
 

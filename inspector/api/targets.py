@@ -1,4 +1,4 @@
-"""What the functions of the interface take, as requests: kernels, paths, texts and code objects."""
+"""Requests of what the interface takes: kernels, paths, texts and code objects."""
 
 from __future__ import annotations
 

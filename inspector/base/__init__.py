@@ -1,1 +1,1 @@
-"""What every room needs of the system: strangers' text, files, limits, signals, programs."""
+"""The system for every room: strangers' text, files, limits, signals, programs."""

@@ -1,4 +1,4 @@
-"""How much of anything one file may take: bytes inflated, nesting, seconds, memory.
+"""Bounds on what one file may take: bytes inflated, nesting, seconds, memory.
 
 A file may come from a stranger. Every reader takes its bounds from here, and every run reads each
 of its targets `within` them: what is beyond is a `LimitError`, one line like any other. Bounds grow

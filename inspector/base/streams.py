@@ -1,4 +1,4 @@
-"""Where text leaves: streams that let nothing through that steers what shows it.
+"""Streams that let no text through that steers what shows it.
 
 Everything that kinspect prints or writes as text goes through a `PlainStream`. It spells out what a
 terminal would obey (see `printable`), and keeps a line from being taken for a workflow command by a

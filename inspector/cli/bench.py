@@ -40,7 +40,7 @@ from .declared import argument, command, option
 from .kept import keeping, say_unkept
 from .options import COLOR, OUTPUT, Amount, format_option, result_stream, split_list
 from .progress import print_error
-from .signals import INTERRUPTED, end_as_interrupted
+from .signals import INTERRUPTED, interrupted
 from .target_options import ARGV, ScriptCommand
 
 MOST_TUNED = 32
@@ -123,14 +123,14 @@ def bench(
         time_limit=time_limit,
     )
     history = None if no_history or profile else _usable_history()
-    result, interrupted = _run(request)
+    result, ended = _run(request)
     result = _with_references(result, history, own_cases)
     with result_stream(output) as stream:
         _write(result, style, form, stream, color)
     if history is not None:
         with keeping():
             history.add(result)
-    return _status(result, interrupted)
+    return _status(result, ended)
 
 
 def _usable_history() -> History | None:
@@ -148,17 +148,8 @@ def _run(request: BenchRequest) -> tuple[Bench, bool]:
     """Runs the benchmark; returns the result and whether Ctrl-C ended it."""
     gathered = bench_progress(request)
     progress = _BenchProgress(request.kernel.name)
-    interrupted = False
-    end_as_interrupted()
-    try:
-        for event in benching.bench(request):
-            gathered.add(event)
-            progress.on_event(event)
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        counted("")
-    return gathered.result(), interrupted
+    ended = interrupted(benching.bench(request), gathered.add, progress.on_event)
+    return gathered.result(), ended
 
 
 def _with_references(
@@ -200,12 +191,12 @@ def _write(result: Bench, style: str | None, form: str, stream: TextIO, color: b
         writer(result, stream)
 
 
-def _status(result: Bench, interrupted: bool) -> int:
+def _status(result: Bench, ended: bool) -> int:
     """Writes failed cases to stderr, a line each; returns the exit status."""
     for case in result.cases:
         if case.status in (WRONG, ERROR, CRASHED):
             print_error(f"{result.kernel}: {case.name}: {case.message}")
-    if interrupted:
+    if ended:
         print_error("interrupted: the other cases were not timed")
         return INTERRUPTED
     states = {case.status for case in result.cases}

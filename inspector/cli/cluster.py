@@ -1,4 +1,4 @@
-"""Where the compiles of sweeps and trials run: in threads of this process, or on a Dask cluster."""
+"""The executor of sweeps and trials: threads of this process, or a Dask cluster."""
 
 from __future__ import annotations
 

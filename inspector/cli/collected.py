@@ -1,4 +1,4 @@
-"""What commands do that take a request to a report: a line of progress, and the same errors."""
+"""A request run to its report, with a line of progress and the same errors in every command."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from ..compare.diff.reports import DiffOptions, NamedReport, diff_reports
 from ..compare.diff.results import DiffReport
 from ..compare.diff.tolerances import tolerances_of
 from ..model import Report
-from ..pipeline.events import Captured, Compiled, Event
 from ..pipeline.jobs import Request, beside, timing
 from .declared import command, option
 from .options import (
@@ -27,7 +26,7 @@ from .options import (
     format_option,
     result_stream,
 )
-from .progress import counting, print_error, problem
+from .progress import CompileProgress, counting, print_error, problem
 from .target_options import ScriptCommand, TargetOptions, targets
 
 FAIL_ON = ("never", "regression", "difference")
@@ -196,18 +195,11 @@ def _report(request: Request) -> Report:
     """Analyses one side, with a line of progress on stderr."""
     from ..pipeline.collecting import collect
 
-    captured = compiled = 0
-    with counting() as progress:
-
-        def saw(event: Event) -> None:
-            nonlocal captured, compiled
-            if isinstance(event, Captured):
-                captured += len(event.variants)
-            elif isinstance(event, Compiled):
-                compiled += 1
-                progress(compiled, max(compiled, captured))
-
-        return collect(request, saw, partial=False)
+    progress = CompileProgress()
+    try:
+        return collect(request, progress.on_event, partial=False)
+    finally:
+        progress.close()
 
 
 def _status(report: DiffReport, fail_on: str, allow_new: bool) -> int:

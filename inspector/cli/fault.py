@@ -229,10 +229,7 @@ def _new_folder(out: Path | None) -> Path:
 
 @contextmanager
 def _writable_folder(folder: Path) -> Iterator[Path]:
-    """Yields the folder that the run writes to: `folder`, or one that is moved there at the end.
-
-    The agent's options have no quoting: a path with a blank cannot be passed to it.
-    """
+    """Yields the folder that the run writes to: `folder`, or one that is moved there at the end."""
     if debug_agent.needs_no_quoting(folder):
         yield folder
         return

@@ -76,10 +76,7 @@ def wait(process: subprocess.Popen[bytes], stderr_copy: Path) -> int:
 
 
 def _copy_stderr(source: IO[bytes], copy: IO[bytes]) -> None:
-    """Copies the program's stderr to ours and to a file, until the program closes it.
-
-    It is read even when our stderr is closed, or the program would block.
-    """
+    """Copies the program's stderr to ours and to a file, until the program closes it."""
     own_stderr: int | None = sys.stderr.fileno()
     while chunk := os.read(source.fileno(), _CHUNK_BYTES):
         if not copy.closed:

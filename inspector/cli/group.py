@@ -228,11 +228,7 @@ def _refuse_files_as_options(args: Sequence[str]) -> None:
 
 
 def _refuse_file_as_command(args: Sequence[str]) -> None:
-    """Refuses a command that is the name of a file too, before files: a shell's * may name both.
-
-    Folders count for the commands that run what others only read: a checkout may well have a
-    folder called like one of the others.
-    """
+    """Refuses a command that is the name of a file too, before files: a shell's * may name both."""
     name, *words = (args[1:] if args[:1] == ["--"] else args) or [""]
     if name not in COMMANDS or not _is_here(name):
         return
@@ -275,10 +271,7 @@ def _report_error(error: KinspectError, args: Sequence[str] = ()) -> int:
 
 
 def _as_meant(args: Sequence[str], typed: str, *candidates: str) -> str | None:
-    """The command line with another word, or part of one: `--arch=gfx950,mi30x`, `FILE::KERNEL`.
-
-    What stands there already is not meant a second time.
-    """
+    """The command line with another word, or part of one: `--arch=gfx950,mi30x`, `FILE::KERNEL`."""
     separated = [re.split(r"(=|,|::)", word) for word in args]
     others = {part for parts in separated for part in parts}
     meant = next((word for word in candidates if word not in others), None)

@@ -1,7 +1,4 @@
-"""Places that a result is to be kept in and that cannot be used: the result is printed anyway.
-
-Each is an error of one line on stderr as it is found, and makes the exit status 2 in the end.
-"""
+"""Places that a result is to be kept in and that cannot be used: the result is printed anyway."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The entry point: `kinspect COMMAND`, and `kinspect TARGET` for `kinspect analyze TARGET`.
-
-Commands are imported when they are called, so that `kinspect --version` loads next to nothing.
-Every `KinspectError` is printed once, by the group, as a line on stderr.
-"""
+"""The entry point: `kinspect COMMAND`, and `kinspect TARGET` for `kinspect analyze TARGET`."""
 
 from __future__ import annotations
 

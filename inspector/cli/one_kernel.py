@@ -1,4 +1,4 @@
-"""For commands that show one kernel: the only one of a target, or which to choose from."""
+"""The only kernel of a target, for commands that show one."""
 
 from __future__ import annotations
 

@@ -234,10 +234,7 @@ def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
 
 
 def _check_output(output: Path) -> None:
-    """Refuses to replace what the command line names besides, or code by a report of it.
-
-    A shell's `-o *.s` would put the report into the first kernel.
-    """
+    """Refuses to replace what the command line names besides, or code by a report of it."""
     context = click.get_current_context(silent=True)
     if context is None or not output.is_file():
         return

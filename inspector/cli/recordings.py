@@ -1,7 +1,4 @@
-"""`kinspect profile import`, `compare` and `export`, and what they share with `profile run`.
-
-Shared are the options of a report, reading a recording, and writing the report.
-"""
+"""`kinspect profile import`, `compare` and `export`, and what they share with `profile run`."""
 
 from __future__ import annotations
 
@@ -138,10 +135,7 @@ def write(profile: Profile, stream: TextIO, chosen: Mapping[str, Any]) -> None:
 
 
 def _save_reports(profile: Profile, path: Path) -> None:
-    """Writes the analysed kernels of a profile, with what was measured of them, as one file.
-
-    A measured kernel without an analysed counterpart is kept, without code.
-    """
+    """Writes the analysed kernels of a profile, with what was measured of them, as one file."""
     from ..model import Report
     from ..report import saved
 

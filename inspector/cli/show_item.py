@@ -1,4 +1,4 @@
-"""What `kinspect show ID` opens: the kernel of a printed id, analysed again, and its part."""
+"""The kernel of a printed id, analysed again, and the part that `kinspect show ID` opens."""
 
 from __future__ import annotations
 

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeVar
+
+from ..base.status import counted
+
+T = TypeVar("T")
 
 INTERRUPTED = 128 + signal.SIGINT
 """The exit status after Ctrl-C."""
@@ -19,6 +24,20 @@ def end_as_interrupted() -> None:
     """
     if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def interrupted(events: Iterable[T], *takers: Callable[[T], object]) -> bool:
+    """Feeds a run's events to what takes them; returns whether Ctrl-C ended the run."""
+    end_as_interrupted()
+    try:
+        for event in events:
+            for take in takers:
+                take(event)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        counted("")
+    return False
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -36,7 +37,7 @@ from .options import (
     result_stream,
 )
 from .progress import print_error, problem
-from .signals import INTERRUPTED, end_as_interrupted
+from .signals import INTERRUPTED, interrupted
 from .target_options import ScriptCommand, TargetOptions, is_default, targets
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def sweep_command(
     run = target.request(analysis=None if no_time else timing(**beside(arguments)))
     request = SweepRequest(run, axes, autotune, max_points)
     with executor_for(scheduler, run, target.python, run_point) as (executor, work):
-        result, interrupted = _run(request, executor, work)
+        result, ended = _run(request, executor, work)
     if sort is not None and result.tables:
         sort_column(sort, [name for table in result.tables for name in table.names])
     with result_stream(output) as stream:
@@ -130,7 +131,7 @@ def sweep_command(
             write_configs(arranged, keep, stream)
         else:
             _write(arranged, form, stream, shown, color)
-    return _status(result, interrupted)
+    return _status(result, ended)
 
 
 def _run(request: SweepRequest, executor: Executor | None, work: Work | None) -> tuple[Sweep, bool]:
@@ -138,17 +139,9 @@ def _run(request: SweepRequest, executor: Executor | None, work: Work | None) ->
     started = time.perf_counter()
     gathered = gathering(request)
     progress = _SweepProgress()
-    interrupted = False
-    end_as_interrupted()
-    try:
-        for event in sweep(request, executor, work):
-            gather(gathered, event)
-            progress.on_event(event)
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        counted("")
-    return gathered.result(time.perf_counter() - started), interrupted
+    events = sweep(request, executor, work)
+    ended = interrupted(events, partial(gather, gathered), progress.on_event)
+    return gathered.result(time.perf_counter() - started), ended
 
 
 def _columns(names: str | None) -> tuple[str, ...]:
@@ -183,11 +176,11 @@ def _write(
         writer(result, stream)
 
 
-def _status(result: Sweep, interrupted: bool) -> int:
+def _status(result: Sweep, ended: bool) -> int:
     """Returns 130 after Ctrl-C, 2 if nothing could be compiled or captured; else 0."""
     for error in result.errors:
         print_error(problem(error), error.hint)
-    if interrupted:
+    if ended:
         missing = "some" if result.counts.missing is None else str(result.counts.missing)
         print_error(
             f"interrupted: {missing} points are missing; the same command goes on from here"

@@ -10,7 +10,7 @@ from ..base.status import counted
 from ..compare.trials.outcome import run_trial
 from ..compare.trials.results import TrialRun
 from ..compare.trials.rules import judging_pack
-from ..compare.trials.running import TrialDone, Trials, TrialsPlanned, TryRequest
+from ..compare.trials.running import Event, Trials, TrialsPlanned, TryRequest
 from ..explain.view import plural
 from ..model import Report
 from ..pipeline.analysis_options import AnalysisOptions
@@ -33,7 +33,7 @@ from .progress import (
     print_message,
     print_problems,
 )
-from .signals import INTERRUPTED, end_as_interrupted
+from .signals import INTERRUPTED, end_as_interrupted, interrupted
 from .target_options import (
     ScriptCommand,
     TargetOptions,
@@ -104,7 +104,7 @@ def try_command(
     finally:
         progress.close()
     with executor_for(scheduler, run, target.python, run_trial) as (executor, work):
-        result, interrupted = run_trials(TryRequest(run, pack, ids, budget), report, executor, work)
+        result, ended = run_trials(TryRequest(run, pack, ids, budget), report, executor, work)
     with result_stream(output) as stream:
         if form == "text":
             from ..present import trials
@@ -123,7 +123,7 @@ def try_command(
 
         record("try", printed_words(), [trials.kernel for trials in result.kernels])
     print_problems(result.errors, result.notes)
-    return status_of(result, interrupted)
+    return status_of(result, ended)
 
 
 def run_trials(
@@ -135,38 +135,36 @@ def run_trials(
     """Tries everything; returns what came of it, and whether Ctrl-C ended the run."""
     trials = Trials(request, report)
     planned = done = 0
-    interrupted = False
-    try:
-        for event in trials.events(executor, work):
-            if isinstance(event, TrialsPlanned):
-                planned = event.changes
-            elif isinstance(event, TrialDone):
-                done += 1
-                counted(f"tried {done} of {planned}: {event.kernel}: {event.change}")
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        counted("")
-    return trials.result(), interrupted
+
+    def count(event: Event) -> None:
+        nonlocal planned, done
+        if isinstance(event, TrialsPlanned):
+            planned = event.changes
+        else:
+            done += 1
+            counted(f"tried {done} of {planned}: {event.kernel}: {event.change}")
+
+    ended = interrupted(trials.events(executor, work), count)
+    return trials.result(), ended
 
 
-def status_of(result: TrialRun, interrupted: bool) -> int:
+def status_of(result: TrialRun, ended: bool) -> int:
     """Returns 130 after Ctrl-C; 2 if something failed, or nothing could be tried; else 0."""
-    print_trials(result, interrupted)
-    if interrupted:
+    print_trials(result, ended)
+    if ended:
         return INTERRUPTED
     nothing = bool(result.untried) and not result.kernels
     return 2 if result.errors or nothing else 0
 
 
-def print_trials(result: TrialRun, interrupted: bool) -> None:
+def print_trials(result: TrialRun, ended: bool) -> None:
     """Says on stderr what could not be tried, one line each."""
     if result.untried:
         names = ", ".join(result.untried[:3]) + (", …" if len(result.untried) > 3 else "")
         print_error(
             f"{names}: compiled already, so that no change can be tried; name the .py file or .ttir"
         )
-    if interrupted:
+    if ended:
         print_error(
             f"interrupted: not tried: {plural(result.missing, 'change')}; the same command goes on"
             " from here"

@@ -1,9 +1,4 @@
-"""What each pass of a compile costs, and what it is given to work on.
-
-A pass that takes long does so for the operations of its input: their number and kinds stand beside
-its time, and the time for one of them, by which a pass whose cost grows faster than its input shows
-when two kernels are compared.
-"""
+"""The time of each pass of a compile, with the size of its input."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Finds the pass after which two MLIR dumps of one kernel begin to differ.
-
-Versions of Triton run different passes. They are aligned by name, and the states before aligned
-passes are compared: the cause lies between the last equal pair of states and the first unequal one.
-"""
+"""Finds the pass after which two MLIR dumps of one kernel begin to differ."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The history of a thing through the dumped MLIR passes: who made, changed or removed it.
-
-The states before the passes are parsed as TTIR or TTGIR; an operation counts by its name and the
-types of its results, layouts written out, so that numbering and aliases do not matter.
-"""
+"""The history of a thing through the dumped MLIR passes: who made, changed or removed it."""
 
 from __future__ import annotations
 

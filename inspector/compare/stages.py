@@ -1,8 +1,4 @@
-"""Two compiles of one kernel, stage by stage and pass by pass: where they begin to differ.
-
-Pure: takes artifacts and reports, gives a `Comparison`. What counts is what is computed: debug
-locations, value numbers, labels and the numbering of layout aliases do not.
-"""
+"""Two compiles of one kernel, stage by stage and pass by pass: where they begin to differ."""
 
 from __future__ import annotations
 
@@ -11,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..base.documents import json_value
 from ..base.errors import KinspectError
-from ..base.named_files import file_bytes, file_text
+from ..base.named_files import file_text
 from ..compile import code_text, mlir_text
 from ..compile.mlir_content import content_of
 from ..compile.mlir_text import unified_diff
 from ..compile.passes import PassDump, read_passes
 from ..model import Artifact, KernelReport
+from ..pipeline.reading import artifact_metadata
 from .passdiff import Dumps, Kind, PassDifference, PassStep, kind_of, unified_diff_of
 from .side_by_side import FigurePair, side_by_side
 
@@ -254,14 +250,8 @@ def _printed_alike(left: Side, right: Side) -> bool:
 
 
 def _triton_version(side: Side) -> str | None:
-    artifact = side.artifacts.get("metadata")
-    if artifact is None:
-        return None
-    try:
-        metadata = json_value(file_bytes(artifact.path), str(artifact.path))
-    except (OSError, KinspectError):
-        return None
-    version = metadata.get("triton_version") if isinstance(metadata, dict) else None
+    metadata = artifact_metadata(side.artifacts.get("metadata")) or {}
+    version = metadata.get("triton_version")
     return version if isinstance(version, str) else None
 
 

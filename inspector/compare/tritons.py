@@ -1,15 +1,10 @@
-"""Compiles kernels with two or more Tritons and compares the results.
-
-The first build's front end makes the TTIR and every build compiles that same text, so that only the
-compilers differ. Where a build does not understand the TTIR (operations come and go between
-versions), its own front end reads the file, and the comparison notes that.
-"""
+"""Compiles kernels with two or more Tritons and compares the results."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 from msgspec import Struct
@@ -120,25 +115,26 @@ def compare_builds(
 
 
 def compile_all(
-    tasks: Sequence[tuple[Job, Compiler]], threads: int, on_done: Callable[[], None]
+    tasks: Sequence[tuple[Job, Compiler]],
+    threads: int,
+    progress: Progress | None = None,
+    before: int = 0,
 ) -> list[CompileOutcome]:
-    """Compiles and analyses jobs in several threads, each with its compiler.
+    """Compiles and analyses jobs in several threads, each with its compiler; in their order.
+
+    Where one raises an exception, the compiles of all others are ended.
 
     Args:
-        tasks: the jobs; where one raises an exception, the compiles of all others are ended.
-
-    Returns:
-        The outcomes in the order of the jobs.
+        before: compiles of the run that are done already.
     """
     with ThreadPoolExecutor(threads, "kinspect") as pool:
-        futures: list[Future[CompileOutcome]] = [
-            pool.submit(compile_and_report, job, compiler) for job, compiler in tasks
-        ]
+        futures = [pool.submit(compile_and_report, job, compiler) for job, compiler in tasks]
         outcomes = []
         try:
-            for future in futures:
+            for done, future in enumerate(futures, before + 1):
                 outcomes.append(future.result())
-                on_done()
+                if progress is not None:
+                    progress(done, before + len(tasks))
         except BaseException:
             for _, compiler in tasks:
                 compiler.abort()
@@ -192,8 +188,7 @@ class _BuildsRun(Struct):
     builds: tuple[Build, ...]
     compilers: Sequence[Compiler]
     progress: Progress | None
-    finished: int = 0
-    planned: int = 0
+    compiled: int = 0
 
     def compared(
         self, targets: Sequence[Target]
@@ -293,27 +288,22 @@ class _BuildsRun(Struct):
         self, tasks: Sequence[tuple[int, _CapturedKernel, Variant]]
     ) -> list[CompileOutcome]:
         """Compiles variants: (index of the build, the kernel, its variant); in their order."""
-        self.planned += len(tasks)
         jobs = [
             (
-                Job(
-                    order=kernel.order,
-                    path=str(kernel.target.path),
-                    variant=variant,
-                    settings=self.compilers[build].settings,
-                    overrides=self.request.overrides,
-                    analysis=self.request.analysis,
+                Job.of(
+                    self.request,
+                    str(kernel.target.path),
+                    variant,
+                    self.compilers[build].settings,
+                    kernel.order,
                 ),
                 self.compilers[build],
             )
             for build, kernel, variant in tasks
         ]
-        return compile_all(jobs, self.request.jobs, self._count)
-
-    def _count(self) -> None:
-        self.finished += 1
-        if self.progress is not None:
-            self.progress(self.finished, self.planned)
+        outcomes = compile_all(jobs, self.request.jobs, self.progress, self.compiled)
+        self.compiled += len(jobs)
+        return outcomes
 
 
 def _with_unique_labels(builds: tuple[Build, ...]) -> tuple[Build, ...]:

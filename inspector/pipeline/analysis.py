@@ -1,8 +1,4 @@
-"""Analyses texts and code objects: parses them, computes metrics and applies the default rules.
-
-Pure functions over what was read; no process is started here (but for the disassembler of a code
-object) and nothing is written.
-"""
+"""Analyses texts and code objects: parses them, computes metrics and applies the default rules."""
 
 from __future__ import annotations
 

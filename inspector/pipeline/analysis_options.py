@@ -1,4 +1,4 @@
-"""How much of each kernel is analysed."""
+"""The extent of an analysis."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Composes the stages: targets -> variants -> artifacts -> reports, as a stream of events.
-
-`analyze` yields events as they come, in no fixed order across kernels; `collect` makes one `Report`
-of them, in the order of the targets. A kernel that fails is an event like any other: the rest of
-the run goes on.
-"""
+"""Composes the stages: targets -> variants -> artifacts -> reports, as a stream of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of an assembly or code object besides its own contents."""
+"""Facts on an assembly or code object besides its own contents."""
 
 from __future__ import annotations
 

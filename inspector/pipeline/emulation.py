@@ -184,11 +184,7 @@ def _emulated(
     signals: Callable[[subprocess.Popen[Any]], AbstractContextManager[None]],
     config: tuple[int, int],
 ) -> tuple[EmulationResult, int]:
-    """Runs a script once, with one configuration of each autotuner.
-
-    Returns:
-        The result, and how many configurations the autotuner has that has most.
-    """
+    """Runs a script once, with one configuration of each autotuner."""
     with scratch_folder() as folder:
         records, profile = folder / "records.jsonl", folder / "profile.json"
         (folder / "scratch").mkdir()
@@ -265,11 +261,7 @@ def _run(
 
 
 def _result(status: int, records: Path, profile: Path) -> tuple[EmulationResult, int]:
-    """Reads the guest's records (JSON lines) and the emulator's profiles; either may be missing.
-
-    Returns:
-        The result, and how many configurations the autotuner has that has most.
-    """
+    """Reads the guest's records (JSON lines) and the emulator's profiles; either may be missing."""
     notes: list[str] = []
     launches, complete, configs, gave_times = 0, False, 1, False
     unjudged: tuple[UnjudgedCheck, ...] = ()

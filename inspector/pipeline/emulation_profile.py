@@ -1,7 +1,4 @@
-"""The profile of an emulated kernel as values: what was counted, over all its launches.
-
-`emulation_tally.py` counts; `formats/emulation.py` writes these as text and JSON.
-"""
+"""The profile of an emulated kernel as values: what was counted, over all its launches."""
 
 from __future__ import annotations
 

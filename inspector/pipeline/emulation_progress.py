@@ -1,4 +1,4 @@
-"""How far a launch that is executed has come, in words, and how long the rest will take."""
+"""The progress of a launch that is executed, in words, with an estimate of the rest."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -142,12 +142,9 @@ class LaunchTally:
             leave = block.leave
             if leave.kind is not EndKind.BRANCH or not block.runs:
                 continue
-            position = _position_of(self._code.function.instructions[leave.site])
+            position = _position(self._code.function.instructions[leave.site])
             yield BranchProfile(
-                line=position.line,
-                instruction=position.instruction,
-                file=position.file,
-                source_line=position.source_line,
+                **position,
                 waves=block.runs,
                 taken=block.taken,
                 divided=block.divided if leave.mask is not None else None,
@@ -185,15 +182,12 @@ class LaunchTally:
         lanes = self._emulator.target.lanes
         for (site, space), count in sorted(counts.accesses.items()):
             instruction = self._code.function.instructions[site]
-            position = _position_of(instruction)
+            position = _position(instruction)
             in_global = space == "global"
             yield AccessProfile(
                 space=space,
                 op=_operation(instruction, space),
-                line=position.line,
-                instruction=position.instruction,
-                file=position.file,
-                source_line=position.source_line,
+                **position,
                 bytes_per_lane=count.size,
                 waves=count.waves,
                 active_lanes=round(count.lanes / (count.waves * lanes), 4) if count.waves else 0.0,
@@ -204,21 +198,15 @@ class LaunchTally:
             )
 
 
-class _Position(NamedTuple):
-    """The position of an instruction in the assembly, and in the source."""
-
-    line: int
-    instruction: str
-    file: str | None
-    source_line: int | None
-
-
-def _position_of(instruction: Instruction) -> _Position:
-    text = f"{instruction.mnemonic} {instruction.operands}".strip()
+def _position(instruction: Instruction) -> dict[str, Any]:
+    """The position of an instruction in the assembly and the source, as fields of the profile's."""
     loc = instruction.loc
-    if loc is None:
-        return _Position(instruction.line, text, None, None)
-    return _Position(instruction.line, text, loc.file, loc.line)
+    return {
+        "line": instruction.line,
+        "instruction": f"{instruction.mnemonic} {instruction.operands}".strip(),
+        "file": loc.file if loc is not None else None,
+        "source_line": loc.line if loc is not None else None,
+    }
 
 
 def _spread(counts: Mapping[int, int]) -> WorkgroupSpread | None:
@@ -273,12 +261,9 @@ def _jumps(block: CodeBlock, code: PreparedCode, start: int) -> int:
 
 def finding_of(trouble: Trouble, function: Function) -> EmulationFinding:
     """Returns a trouble with its position in assembly and source."""
-    position = _position_of(function.instructions[trouble.site])
+    position = _position(function.instructions[trouble.site])
     return EmulationFinding(
         kind=trouble.kind,
         detail=trouble.detail,
-        line=position.line,
-        instruction=position.instruction,
-        file=position.file,
-        source_line=position.source_line,
+        **position,
     )

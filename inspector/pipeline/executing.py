@@ -1,7 +1,4 @@
-"""Executes a few workgroups of a captured launch while its kernel is analysed.
-
-The results go into the kernel's report: metrics of origin `emulated`, and counts by line.
-"""
+"""Executes a few workgroups of a captured launch while its kernel is analysed."""
 
 from __future__ import annotations
 

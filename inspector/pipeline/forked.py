@@ -1,8 +1,4 @@
-"""Reads saved targets in several processes, which are forks of this one.
-
-Each worker is sent the numbers of targets and sends back the outcomes. A worker that dies
-(a bug in a parser, no memory left) costs the target that it was reading and no other.
-"""
+"""Reads saved targets in several processes, which are forks of this one."""
 
 from __future__ import annotations
 

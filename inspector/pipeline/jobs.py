@@ -1,8 +1,4 @@
-"""Requests, and the jobs that compile and analyse one variant each.
-
-A target has variants (`capturing.py`), a variant becomes a `Job`, and a job runs in any thread or
-process (`compile_and_report`).
-"""
+"""Requests, and the jobs that compile and analyse one variant each."""
 
 from __future__ import annotations
 
@@ -199,6 +195,18 @@ class Job(Struct, frozen=True):
     analysis: AnalysisOptions = AnalysisOptions()
     allowed: tuple[tuple[Path, ...], bool] = field(default_factory=named_files.state)
     hip: HipOptions | None = None
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        path: str,
+        variant: Variant,
+        settings: CompileSettings,
+        order: tuple[int, int],
+    ) -> Job:
+        """The job of a variant of a run."""
+        return cls(order, path, variant, settings, request.overrides, request.analysis)
 
     def record(self, stage: str, error: KinspectError) -> ErrorRecord:
         """Returns the record of an error that concerns its variant."""

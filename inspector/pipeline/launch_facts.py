@@ -1,7 +1,4 @@
-"""Gathers the facts on a kernel's launch that its code does not state: LDS, workgroup, options.
-
-The user's overrides come first, then Triton's metadata of the compile, then its TTGIR.
-"""
+"""Gathers the facts on a kernel's launch that its code does not state: LDS, workgroup, options."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Applies the comments that suppress findings, in the source files of a lint run's kernels.
-
-Each file is read once, when the first kernel names it. The findings that each comment suppresses
-are noted, so that unused comments can be reported at the end.
-"""
+"""Applies the comments that suppress findings, in the source files of a lint run's kernels."""
 
 from __future__ import annotations
 
@@ -117,10 +113,7 @@ class Comments:
                 yield from ((name, n) for n in self._marks[name].header(line, kernel.name))
 
     def _local_name(self, file: str, kernel: CheckedKernel) -> str | None:
-        """Returns the name of a file on this machine if it has suppressions; else None.
-
-        Assembly that a compile has written is not read: users write no comments there.
-        """
+        """Returns the name of a file on this machine if it has suppressions; else None."""
         key = (file, kernel.file)
         if key not in self._local_names:
             readable = file != kernel.artifact or _is_users_assembly(kernel)
@@ -145,11 +138,7 @@ def _is_users_assembly(kernel: CheckedKernel) -> bool:
 
 
 def _existing_name(file: str, target: str) -> str | None:
-    """Returns the name of a source file on this machine; None if it is not there.
-
-    A report that was saved in another checkout names the files of that checkout; the file here is
-    then the kernel's target.
-    """
+    """Returns the name of a source file on this machine; None if it is not there."""
     for name in (file, target) if file.endswith(f"/{target}") else (file,):
         if named_files.is_named(name):
             return portable(name)

@@ -1,7 +1,4 @@
-"""Reduces a kernel's report to what a lint run needs: findings, and where comments may ignore them.
-
-This may run in another process than the one that collects the results.
-"""
+"""A report reduced to its findings and the places where comments may ignore them."""
 
 from __future__ import annotations
 
@@ -102,11 +99,7 @@ class Judge:
     def _findings(
         self, report: KernelReport, overrides: Sequence[Override]
     ) -> tuple[list[Finding], dict[str, Rule], list[tuple[str, str]]]:
-        """Applies the rules, and the budgets of the overrides; of one metric's the last counts.
-
-        Returns:
-            The findings, the rules of those about budgets by fingerprint, and unknown metrics.
-        """
+        """Applies the rules, and the budgets of the overrides; of one metric's the last counts."""
         text = _source_text(report, self._read)
         findings = list(evaluate(self._plan.pack, report, text))
         budgets = {

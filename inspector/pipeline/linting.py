@@ -1,9 +1,4 @@
-"""Makes the `LintReport` of a lint run from its events.
-
-A kernel's report is large and a run may hold thousands: each is judged when it comes
-(`lint_judge.py`), and only its findings are kept. Comments suppress findings kernel by kernel
-(`lint_comments.py`); the baseline is compared with all findings at the end.
-"""
+"""Makes the `LintReport` of a lint run from its events."""
 
 from __future__ import annotations
 

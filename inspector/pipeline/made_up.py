@@ -1,8 +1,4 @@
-"""Makes the memory of a captured launch: its captured contents, or made-up numbers.
-
-Made-up floats lie between -1 and 1; integers are 0, a valid index of any buffer. Large
-memory costs nothing until it is touched.
-"""
+"""Makes the memory of a captured launch: its captured contents, or made-up numbers."""
 
 from __future__ import annotations
 
@@ -82,10 +78,7 @@ def _mapped(size: int) -> Any:
 
 
 def _repeat(descriptor: int, data: Any, times: int) -> None:
-    """Maps a file of `TILE` bytes over the first `times * TILE` bytes of mapped memory.
-
-    The mapping is private: pages are copied when they are written to.
-    """
+    """Maps a file of `TILE` bytes over the first `times * TILE` bytes of mapped memory."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = (

@@ -1,10 +1,4 @@
-"""Which ids a run printed, and for which command line, so that `kinspect show ID` opens them.
-
-An id is what the agent format names, or a fingerprint of the JSON and SARIF formats.
-
-A run's record is a small file in the cache folder: what is behind an id is worked out again when it
-is asked for, from the same files by the same options, and compiles come from the store.
-"""
+"""The record of the ids that a run printed, by which `kinspect show ID` opens them."""
 
 from __future__ import annotations
 

@@ -77,10 +77,7 @@ def _profile(recording: Recording, options: Options, collect: Collect) -> Profil
 def _as_recorded(
     request: Request, recording: Recording, kernels: Sequence[KernelProfile]
 ) -> Request:
-    """A request whose predicted times are of the recorded device and, for code, launch.
-
-    What the user states counts; the launch is that of the only kernel that was measured.
-    """
+    """A request whose predicted times are of the recorded device and, for code, launch."""
     time = request.analysis.time
     if time is None:
         return request

@@ -1,4 +1,4 @@
-"""What a profile tells of its recording: notes on its figures, and why it is empty."""
+"""Notes on the figures of a profile, and the reasons of an empty one."""
 
 from __future__ import annotations
 

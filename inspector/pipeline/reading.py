@@ -263,7 +263,7 @@ def _reanalysed(kernel: KernelReport) -> KernelReport:
     context = Context(
         path=kernel.id.partition("::")[0],
         arch=kernel.arch,
-        metadata=_metadata(artifact_text(kernel.artifacts.get("metadata"))),
+        metadata=artifact_metadata(kernel.artifacts.get("metadata")),
         ttgir=artifact_text(kernel.artifacts.get("ttgir")),
         ttir=artifact_text(kernel.artifacts.get("ttir")),
         variant=kernel.variant,
@@ -290,7 +290,9 @@ def artifact_text(artifact: Artifact | None) -> str | None:
         return None
 
 
-def _metadata(text: str | None) -> Mapping[str, Any] | None:
+def artifact_metadata(artifact: Artifact | None) -> Mapping[str, Any] | None:
+    """What Triton wrote about a compile; None where that is not at hand."""
+    text = artifact_text(artifact)
     try:
         metadata = json_value(text, "metadata") if text is not None else None
     except KinspectError:

@@ -1,8 +1,4 @@
-"""Reports on assembly that are kept in the cache folder, for runs that are repeated.
-
-Kept is what follows from the file and those beside it. Beside it stand the findings of the default
-rules, which count as long as the files of rules and the sources that findings quote are the same.
-"""
+"""Reports on assembly that are kept in the cache folder, for runs that are repeated."""
 
 from __future__ import annotations
 

@@ -170,15 +170,7 @@ class Compiles:
                 if item.variant.source is not None:
                     source = os.path.realpath(item.variant.source.file)
                     self._launched_by.setdefault(source, path)
-                settings = self._compiler.settings
-                job = Job(
-                    order=order,
-                    path=path,
-                    variant=item.variant,
-                    settings=settings,
-                    overrides=self._request.overrides,
-                    analysis=self._request.analysis,
-                )
+                job = Job.of(self._request, path, item.variant, self._compiler.settings, order)
                 self._names.saw(item.variant)
                 self._held.append(job)
                 if self._names.all_known:

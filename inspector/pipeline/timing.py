@@ -402,10 +402,7 @@ def _resident(report: KernelReport) -> int:
 
 
 def _resident_with(report: KernelReport, machine: Machine, registers: int) -> int:
-    """Workgroups that a compute unit holds where each wave keeps some VGPRs more.
-
-    What Triton loads a step ahead has LDS of its own beside the tile that is being read.
-    """
+    """Workgroups that a compute unit holds where each wave keeps some VGPRs more."""
     demand = report.demand
     if demand is None or demand.vgprs is None:
         return _resident(report)

@@ -1,1 +1,1 @@
-"""Which layer of the compiler makes a figure differ between two versions of Triton."""
+"""The layer of the compiler that makes a figure differ between two versions of Triton."""

@@ -1,4 +1,4 @@
-"""What two Tritons hand to LLVM's code generator: how it differs, and exchanging it."""
+"""The inputs that two Tritons give LLVM's code generator, told apart and exchanged."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""The pass on TTGIR that is responsible, found by stopping one Triton's passes for the other's.
-
-The left build runs its passes up to a point, the right build its own from that point on. As the
-point moves on, the figure changes from the right's to the left's: the passes there are to blame.
-"""
+"""The pass on TTGIR that is responsible, found by stopping one Triton's passes for the other's."""
 
 from __future__ import annotations
 

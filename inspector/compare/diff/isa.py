@@ -237,11 +237,7 @@ def _counts(
 
 
 def _aligned(left: Sequence[str], right: Sequence[str]) -> tuple[int, list[str]]:
-    """Counts the instructions that both sides have, and lists the others, equal ones once.
-
-    Instructions of a line in another order count as the same: the scheduler moves them at any
-    change elsewhere.
-    """
+    """Counts the instructions that both sides have, and lists the others, equal ones once."""
     if list(left) == list(right):
         return len(left), []
     left_counts, right_counts = Counter(left), Counter(right)

@@ -347,10 +347,7 @@ def _alone(kernel: KernelReport, other_errors: Iterable[ErrorRecord]) -> Alone:
 
 
 def _other_work(left: KernelReport, right: KernelReport) -> list[str]:
-    """The doubt whether two kernels in one stated launch do the same work, by what they move.
-
-    A kernel whose workgroups do more each, in the same grid, does more or what nobody asked for.
-    """
+    """The doubt whether two kernels in one stated launch do the same work, by what they move."""
     if left.variant is not None or left.time is None or right.time is None:
         return []
     before, after = left.time.memory_bytes, right.time.memory_bytes

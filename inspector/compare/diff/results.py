@@ -1,7 +1,4 @@
-"""The results of a comparison of two reports.
-
-Figures always read from left to right: left is what there was, right is what there is now.
-"""
+"""The results of a comparison of two reports."""
 
 from __future__ import annotations
 

@@ -1,12 +1,7 @@
-"""Compiles kernels in two ways to compare them: with other options, or by two Tritons.
-
-Both ways start from one capture, so that nothing differs but what the user varied: every kernel's
-TTIR is compiled with the options of one side and with those of the other.
-"""
+"""Compiles kernels in two ways to compare them: with other options, or by two Tritons."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -20,7 +15,7 @@ from ...compile.pool import Compiler
 from ...model import ErrorRecord, KernelReport, Variant
 from ...pipeline.analysis import tool_versions
 from ...pipeline.capturing import COMPILED, variants_of
-from ...pipeline.jobs import CompileOutcome, Job, Request, settings_of
+from ...pipeline.jobs import Job, Request, settings_of
 from ...pipeline.naming import label_of
 from ..stages import Comparison
 from ..tritons import Progress, compare_builds, compile_all
@@ -89,47 +84,21 @@ def diff_options(
             for error in errors:
                 kernels.add_error("capture", error)
             jobs = [
-                _job(option_set, variant, (index, number), target, request, compiler)
+                Job.of(
+                    request,
+                    str(target.path),
+                    replace(variant, options={**variant.options, **option_set.values}),
+                    compiler.settings,
+                    (index, number),
+                )
                 for number, variant in enumerate(variants)
                 for option_set in sets
             ]
-            outcomes = _compiled(jobs, compiler, request.jobs, progress)
+            outcomes = compile_all([(job, compiler) for job in jobs], request.jobs, progress)
             for variant, left, right in zip(variants, outcomes[::2], outcomes[1::2], strict=True):
                 reports = [side.reports[0] if side.reports else None for side in (left, right)]
                 kernels.add(variant, reports, [left.error, right.error])
         return finished(kernels.report(tool_versions()), options, text)
-
-
-def _compiled(
-    jobs: Sequence[Job], compiler: Compiler, threads: int, progress: Progress | None
-) -> list[CompileOutcome]:
-    """Compiles the jobs of a target, counting them for the progress."""
-    done = itertools.count(1)
-
-    def count() -> None:
-        if progress is not None:
-            progress(next(done), len(jobs))
-
-    return compile_all([(job, compiler) for job in jobs], threads, count)
-
-
-def _job(
-    option_set: OptionSet,
-    variant: Variant,
-    order: tuple[int, int],
-    target: Target,
-    request: Request,
-    compiler: Compiler,
-) -> Job:
-    """Returns the job of a variant with options set; `order` are indices of target and variant."""
-    return Job(
-        order=order,
-        path=str(target.path),
-        variant=replace(variant, options={**variant.options, **option_set.values}),
-        settings=compiler.settings,
-        overrides=request.overrides,
-        analysis=request.analysis,
-    )
 
 
 def diff_builds(

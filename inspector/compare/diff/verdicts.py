@@ -405,10 +405,7 @@ def _of_launch(
 def _findings(
     left: KernelReport, right: KernelReport, context: JudgementContext
 ) -> Iterator[FigureChange]:
-    """Rules with more findings on one side; a finding that only moved to another line is no change.
-
-    Findings are compared by their number for each rule.
-    """
+    """Rules with more findings on one side; one that only moved to another line is no change."""
     left_counts, right_counts = (Counter(f.rule for f in side.findings) for side in (left, right))
     severities = {f.rule: f.severity for f in (*left.findings, *right.findings)}
     for rule, severity in sorted(severities.items()):

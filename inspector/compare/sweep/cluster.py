@@ -1,9 +1,4 @@
-"""Runs compiles on a Dask cluster, for sweeps and trials that outgrow one machine.
-
-Dask calls plain functions with picklable values in its workers' processes; what those need is
-kinspect and the same Triton as here. A worker that dies takes nothing with it: the scheduler hands
-its tasks to another one.
-"""
+"""Runs compiles on a Dask cluster, for sweeps and trials that outgrow one machine."""
 
 from __future__ import annotations
 

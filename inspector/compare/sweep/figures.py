@@ -1,17 +1,10 @@
-"""The figures of one point of a sweep: what its kernel's report comes down to.
-
-The estimated time of the launch, and facts of the compiled code with what follows from them.
-Points of other tiles, unroll factors or numbers of waves are compared by time, and by what they
-spend on the same needed work, all waves of the workgroup together: on multiply-accumulates of the
-source's dots, or on loaded elements where the kernel has no dot.
-"""
+"""The figures of one point of a sweep: what its kernel's report comes down to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-import msgspec
 from msgspec import Struct
 
 from ...model import KernelReport, LoopReport, Metric, int_of, number_of, text_of
@@ -220,19 +213,6 @@ def figures_of(report: KernelReport, loop_id: str | None = None) -> Figures:
         cannot_launch=_cannot_launch(m),
         isa_sha256=assembly.sha256 if assembly is not None else None,
     )
-
-
-def encode(figures: Figures) -> bytes:
-    """The figures as JSON, for the store."""
-    return msgspec.json.encode(figures)
-
-
-def decode(data: bytes) -> Figures | None:
-    """Figures from the store; None where they are damaged."""
-    try:
-        return msgspec.json.decode(data, type=Figures)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def as_dict(figures: Figures) -> dict[str, Any]:

@@ -1,18 +1,10 @@
-"""Runs a sweep: targets -> points -> figures, as a stream of events.
-
-Values of kernel parameters go through the front end: the guest launches the kernel anew for each
-(`CaptureOptions.axes`). Options that only the backend reads are set on the same TTIR here. Points
-are compiled while the capture still runs (`point.py`).
-"""
+"""Runs a sweep: targets -> points -> figures, as a stream of events."""
 
 from __future__ import annotations
 
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from functools import partial
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -36,12 +28,13 @@ from ...pipeline.analysis_options import AnalysisOptions, TimeOptions
 from ...pipeline.capturing import COMPILED, captured
 from ...pipeline.error_records import target_record
 from ...pipeline.jobs import Job, Request, settings_of
-from .point import PointOutcome, outcome_of, run_point
+from ..points import Points
+from .point import PointOutcome, run_point
 from .results import PointResult, Sweep, SweepPoint
 from .table import SweepProgress
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Executor
 
     from ...compile.pool import Compiler, CompileSettings
 
@@ -213,64 +206,38 @@ class _SweepRun:
     ) -> None:
         self._request = request
         self._targets = targets
-        self._executor = executor
-        self._work = work
-        self._points: dict[Future[PointOutcome], tuple[SweepPoint, Job]] = {}
-        self._ready: SimpleQueue[Future[PointOutcome]] = SimpleQueue()
+        run = replace(request.run, passes=False)  # the dumps of a sweep are not used
+        self._points: Points[SweepPoint, PointOutcome] = Points(
+            settings_of(run), run.jobs, run_point, _failed, executor, work
+        )
         self._waiting: list[tuple[SweepPoint, Job]] = []
         self._parameters: dict[str, None] = {}
-        self._planned = self._finished_count = self._compiled_count = 0
+        self._planned = self._compiled_count = 0
         self._started = time.perf_counter()
 
     def events(self) -> Iterator[Event]:
         """Captures and compiles all points; see `sweep`."""
-        # Imported only where something is compiled.
-        from concurrent.futures import ThreadPoolExecutor
-
-        from ...compile.pool import Compiler
-
-        run = replace(self._request.run, passes=False)  # the dumps of a sweep are not used
-        with Compiler(settings_of(run)) as compiler:
-            own_pool = ThreadPoolExecutor(run.jobs, "kinspect") if self._executor is None else None
-            executor = self._executor or own_pool
-            assert executor is not None
-            # Threads share this compiler; another process makes its own from the settings.
-            work = self._work or (partial(run_point, compiler=compiler) if own_pool else run_point)
-            submit = partial(self._submit, executor, work)
+        with self._points as points:
             try:
-                if own_pool is not None and self._work is None and not self._is_hip:
-                    compiler.prestart(run.jobs)
-                yield from self._capture(compiler, submit)
-                while self._finished_count < len(self._points):
-                    yield from self._finished(self._ready.get())
+                if not self._is_hip:
+                    points.prestart()
+                yield from self._capture(points.compiler)
+                while points.unfinished:
+                    yield from self._finished(None)
                 if self._compiled_count:
-                    compiler.store.prune()
+                    points.compiler.store.prune()
             except KeyboardInterrupt:
-                for future in self._points:
-                    future.cancel()
-                yield from self._drained()
-                compiler.abort()
+                points.cancel()
+                yield from self._finished()
                 raise
-            except BaseException:
-                # There will be no result: running compiles are ended, not waited for.
-                compiler.abort()
-                raise
-            finally:
-                for future in self._points:
-                    future.cancel()
-                if own_pool is not None:
-                    own_pool.shutdown(wait=True, cancel_futures=True)
-                compiler.store.tidy()
 
-    def _capture(
-        self, compiler: Compiler, submit: Callable[[SweepPoint, Job], None]
-    ) -> Iterator[Event]:
+    def _capture(self, compiler: Compiler) -> Iterator[Event]:
         """Captures the targets; submits points once all names of axes are known to be right."""
         request = self._capture_request()
         options = frozenset(() if self._is_hip else compiler.toolchain().options)
         for index, target in enumerate(self._targets):
             if target.kind == "hip":
-                yield from self._hip_points(target, index, compiler.settings, submit)
+                yield from self._hip_points(target, index, compiler.settings)
                 continue
             kernel_index = 0
             for item in captured(target, request, compiler):
@@ -288,14 +255,14 @@ class _SweepRun:
                     raise _too_many(f"{self._planned} points or more", self._request)
                 # A name that is unknown so far may be a parameter of the next kernel.
                 if not self._unresolved(options):
-                    self._submit_waiting(submit)
+                    self._submit_waiting()
                 yield PointsPlanned(self._planned, False, self._elapsed())
-                yield from self._drained()
+                yield from self._finished()
         unknown = [] if self._is_hip else self._unresolved(options)
         if unknown and self._planned:
             where = ", ".join(dict.fromkeys(str(t.path) for t in self._targets))
             raise refused_name(unknown[0], options, list(self._parameters), where)
-        self._submit_waiting(submit)
+        self._submit_waiting()
         yield PointsPlanned(self._planned, True, self._elapsed())
 
     @property
@@ -303,13 +270,7 @@ class _SweepRun:
         """Whether all targets are HIP sources, for which no Triton is needed."""
         return all(target.kind == "hip" for target in self._targets)
 
-    def _hip_points(
-        self,
-        target: Target,
-        index: int,
-        settings: CompileSettings,
-        submit: Callable[[SweepPoint, Job], None],
-    ) -> Iterator[Event]:
+    def _hip_points(self, target: Target, index: int, settings: CompileSettings) -> Iterator[Event]:
         """Submits the points of a HIP source's kernels: axes are macros."""
         from ...pipeline.hip_sources import definitions, kernels_of, options_of
 
@@ -329,7 +290,7 @@ class _SweepRun:
                 point = SweepPoint(order, str(target.path), variant, values)
                 own = options_of(run)
                 hip = replace(own, flags=(*own.flags, *definitions(values)))
-                submit(point, replace(_job(point, settings, run), hip=hip))
+                self._points.submit(point, replace(_job(point, settings, run), hip=hip))
                 self._planned += 1
         yield PointsPlanned(self._planned, False, self._elapsed())
 
@@ -347,10 +308,7 @@ class _SweepRun:
     def _expanded(
         self, variant: Variant, order: tuple[int, int], target: Target
     ) -> Iterator[SweepPoint]:
-        """Yields a specialisation's points: the product of the options that only the backend reads.
-
-        Parameters of the kernel, `num_warps` among them, have their values from the front end.
-        """
+        """Yields a specialisation's points: the product of the options for the backend alone."""
         check_varied(self._request.axes, variant, str(target.path))
         tuning = dict(variant.tuning or {})
         axes = backend_axes(self._request.axes, variant)
@@ -367,34 +325,23 @@ class _SweepRun:
     def _unresolved(self, options: frozenset[str]) -> list[str]:
         return unresolved_names(self._request.axes, options, self._parameters.keys())
 
-    def _submit_waiting(self, submit: Callable[[SweepPoint, Job], None]) -> None:
+    def _submit_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         for point, job in waiting:
-            submit(point, job)
+            self._points.submit(point, job)
 
-    def _submit(self, executor: Executor, work: Work, point: SweepPoint, job: Job) -> None:
-        future = executor.submit(work, job)
-        self._points[future] = (point, job)
-        future.add_done_callback(self._ready.put)
-
-    def _drained(self) -> Iterator[Event]:
-        """Yields the events of points that have finished; waits for none."""
-        with suppress(Empty):
-            while True:
-                yield from self._finished(self._ready.get_nowait())
-
-    def _finished(self, future: Future[PointOutcome]) -> Iterator[Event]:
-        """Yields the event of a finished point; none if it was cancelled."""
-        if future.cancelled():
-            return
-        point, job = self._points[future]
-        outcome = outcome_of(job, future)
-        self._finished_count += 1
-        self._compiled_count += not outcome.from_store
-        yield _done(point, outcome)
+    def _finished(self, seconds: float | None = 0.0) -> Iterator[Event]:
+        """Yields the events of points that have finished; see `Points.finished`."""
+        for point, outcome in self._points.finished(seconds):
+            self._compiled_count += not outcome.from_store
+            yield _done(point, outcome)
 
     def _elapsed(self) -> float:
         return time.perf_counter() - self._started
+
+
+def _failed(error: ErrorRecord) -> PointOutcome:
+    return PointOutcome(None, error, False, 0.0)
 
 
 def _too_many(amount: str, request: SweepRequest) -> KinspectError:

@@ -117,10 +117,7 @@ def _cell_key(cell: Any) -> tuple[int, Any]:
 def _position(
     point: SweepPoint, axes: Sequence[Axis]
 ) -> tuple[tuple[int, ...], tuple[int, int, int]]:
-    """A sort key: the order of the product of the axes as typed.
-
-    The front end expands some axes and the sweep others, so that `order` alone is not enough.
-    """
+    """A sort key: the order of the product of the axes as typed."""
     value_indices = [
         axis.values.index(point.values[axis.name])
         if point.values.get(axis.name) in axis.values
@@ -190,10 +187,7 @@ def _same_code(rows: Sequence[PointResult]) -> list[int | None]:
 
 
 def _same_code_key(row: PointResult) -> tuple[Any, ...] | None:
-    """A key that is equal for points that the hardware runs alike: code, LDS and waves.
-
-    None where the code is unknown.
-    """
+    """A key that is equal for points that the hardware runs alike: code, LDS and waves."""
     figures = row.figures
     if figures is None or figures.isa_sha256 is None:
         return None
@@ -201,10 +195,7 @@ def _same_code_key(row: PointResult) -> tuple[Any, ...] | None:
 
 
 def _names(rows: Sequence[PointResult], axes: Sequence[Axis]) -> tuple[str, ...]:
-    """The axes that were typed, then all other values in which the rows differ.
-
-    These are the autotuner's values, and constants that follow from them (`EVEN_K`).
-    """
+    """The axes that were typed, then all other values in which the rows differ."""
     points = [settings_of_point(row) for row in rows]
     typed = [axis.name for axis in axes if any(axis.name in point for point in points)]
     names = dict.fromkeys(name for point in points for name in point)

@@ -1,4 +1,4 @@
-"""What a kernel is told of its arguments when it is compiled, changed on its TTIR.
+"""Changes of what a kernel's TTIR states of its arguments.
 
 An argument that Triton may specialise on is 1, or divisible by 16; one that is a tl.constexpr is
 its value. The values are those of the launch that was captured.
@@ -77,11 +77,7 @@ def without_annotation(variant: Variant, names: Iterable[str]) -> Variant:
 
 
 def _that_widen_others(ttir: str, names: Iterable[str]) -> frozenset[str]:
-    """The arguments for whose sake an operation widens its other operand.
-
-    The front end gives the extension the position of the operation that it is made for, which it
-    keeps where others share it.
-    """
+    """The arguments for whose sake an operation widens its other operand."""
     ops = parse_ttgir(ttir, "the kernel's TTIR").ops
     computing = {
         op.loc for op in ops if op.name.startswith("arith.") and op.name not in _EXTENSIONS

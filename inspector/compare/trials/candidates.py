@@ -1,7 +1,4 @@
-"""The changes to try for a finding: its rule's cures, as far as they change the kernel.
-
-A rule without cures of its own has those of its subject, by its tags.
-"""
+"""The changes to try for a finding: its rule's cures, as far as they change the kernel."""
 
 from __future__ import annotations
 
@@ -9,9 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from ...base.documents import json_value
-from ...base.errors import KinspectError
-from ...base.named_files import file_bytes
 from ...lint.catalogue import Catalogue
 from ...lint.expr import ExpressionError, compile_number
 from ...lint.nodes import Values
@@ -27,6 +21,7 @@ from ...model import (
     Variant,
     value_of,
 )
+from ...pipeline.reading import artifact_metadata
 from .argument_changes import (
     ANNOTATION,
     SPECIALISING,
@@ -326,12 +321,4 @@ def option_names(kernel: KernelReport) -> frozenset[str]:
 
 
 def _metadata(kernel: KernelReport) -> Mapping[str, object]:
-    """What Triton wrote about the compile; empty where that is not at hand."""
-    artifact = kernel.artifacts.get("metadata")
-    if artifact is None:
-        return {}
-    try:
-        metadata = json_value(file_bytes(artifact.path), str(artifact.path))
-    except (OSError, KinspectError):
-        return {}
-    return metadata if isinstance(metadata, dict) else {}
+    return artifact_metadata(kernel.artifacts.get("metadata")) or {}

@@ -1,7 +1,4 @@
-"""Variants of a kernel with other constexprs: its file is captured again with them.
-
-Options and environment need no capture: the same TTIR is compiled with others.
-"""
+"""Variants of a kernel with other constexprs: its file is captured again with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which two changes are tried together: of each finding the two that did most for it.
+"""The pairs of changes that are tried together: of each finding the two that did most for it.
 
 A change of the source and another one that are rid of a finding each by itself change the same
 instructions, so that both do no more than one: they are not paired. Settings that free a resource

@@ -1,7 +1,4 @@
-"""What can be changed of the compile of a HIP source.
-
-Its macros, how large a workgroup is, how many waves its registers are held down for.
-"""
+"""Changes of the compile of a HIP source."""
 
 from __future__ import annotations
 
@@ -15,10 +12,10 @@ from msgspec.structs import replace
 
 from ...capture.targets import named_kind
 from ...compile.hip.options import HipOptions
+from ...explain.view import path_of
 from ...machines.loader import DEFAULT_ARCH, load
 from ...model import Change, KernelReport, Variant
 from ...pipeline.hip_sources import definitions
-from .planning import path_of
 
 _OPEN_MACRO: Final = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(?P<name>\w+)[^\n]*\n"

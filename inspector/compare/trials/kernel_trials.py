@@ -1,4 +1,4 @@
-"""What is planned, compiled and found out for one kernel, while a run goes on."""
+"""The trials of one kernel while a run goes on."""
 
 from __future__ import annotations
 
@@ -349,10 +349,7 @@ class KernelTrialsProgress:
         )
 
     def _forbidding(self, outcome: TrialOutcome, *, is_timed: bool) -> tuple[str, ...]:
-        """The rules that find something new for which a change is not to be made.
-
-        What only costs time is among them only where the time is not known.
-        """
+        """The rules that find something new for which a change is not to be made."""
         new = new_rules(self._placed, (f for f in outcome.findings if f.severity == "error"))
         texts = {rule: self._rules[rule].text for rule in new if rule in self._rules}
         return tuple(

@@ -1,20 +1,15 @@
-"""Compiles one changed kernel, and says what came of it: time, figures, findings with their places.
-
-The outcome is stored beside the compile that it follows from.
-"""
+"""The outcome of one changed kernel: time, figures, findings with their places."""
 
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
-from ...base.errors import KinspectError, unforeseen
 from ...base.version import VERSION
 from ...lint.rule import Pack, Rule
 from ...metrics import times
@@ -27,15 +22,12 @@ from ...model import (
     Variant,
 )
 from ...pipeline import analysis
-from ...pipeline.context import Overrides
-from ...pipeline.jobs import Job, compile_and_report
+from ...pipeline.jobs import Job
+from ..points import run
 from ..sweep.figures import Figures, figures_of
-from ..sweep.point import is_lasting
 from .candidates import loop_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from ...compile.pool import Compiler
 
 FORMAT = 3
@@ -87,13 +79,25 @@ def as_metrics(figures: Figures) -> dict[str, Scalar]:
     }
 
 
+class _Found(Struct, frozen=True):
+    """What the store keeps of an outcome.
+
+    Args:
+        unknown: what is not known of it, so that no rule can speak of it.
+        no_time: why the time of its launch is not known; "" where it is.
+    """
+
+    figures: Figures
+    findings: tuple[PlacedFinding, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+    no_time: str = ""
+
+
 class TrialOutcome(Struct, frozen=True):
     """What became of one changed kernel: plain values, so that any Executor can pass it on.
 
     Args:
-        figures: None where it failed.
-        unknown: what is not known of it, so that no rule can speak of it.
-        no_time: why the time of its launch is not known; "" where it is.
+        figures: None where it failed; for the others see `_Found`.
         host: the machine that has the artifacts; None for this one.
     """
 
@@ -107,97 +111,17 @@ class TrialOutcome(Struct, frozen=True):
     host: str | None = None
 
 
-class _Stored(Struct, frozen=True):
-    """What the store keeps of an outcome."""
-
-    figures: Figures
-    findings: tuple[PlacedFinding, ...]
-    unknown: tuple[Unknown, ...]
-    no_time: str
-
-
 def run_trial(job: Job, compiler: Compiler | None = None) -> TrialOutcome:
-    """Compiles and analyses a changed kernel, in any thread or process.
-
-    Args:
-        compiler: this process's workers; None: a cached one per process and settings.
-
-    Raises:
-        KinspectError: nothing can be compiled at all: no usable Triton, or an unwritable store.
-    """
-    if job.hip is not None:
-        return _hip_trial(job)
-    from ...compile.pool import compiler_of_process
-
-    compiler = compiler_of_process(job.settings) if compiler is None else compiler
-    started = time.perf_counter()
-    keys = (compiler.key(job.variant), compiler.key(job.variant, passes=True))
-    name = _note_name(job)
-    # Keys do not cover `overrides`: an outcome that depends on them is not stored.
-    is_storable = job.overrides == Overrides() and compiler.settings.read_store
-    if is_storable:
-        for data in filter(None, (compiler.store.noted(key, name) for key in keys)):
-            stored = _decoded(data)
-            if stored is not None:
-                seconds = time.perf_counter() - started
-                return TrialOutcome(
-                    stored.figures,
-                    stored.findings,
-                    stored.unknown,
-                    stored.no_time,
-                    from_store=True,
-                    seconds=seconds,
-                )
-    outcome = compile_and_report(job, compiler)
-    seconds = time.perf_counter() - started
-    if not outcome.reports:
-        return TrialOutcome(None, error=outcome.error, seconds=seconds)
-    report = outcome.reports[0]  # a TTIR module holds one kernel
-    result = _Stored(
-        figures_of(report),
-        placed(report.findings, report),
-        unknown_of(report),
-        report.no_time or "",
-    )
-    if is_storable and is_lasting(job, report):
-        data = msgspec.json.encode(result)
-        for key in keys:  # does nothing if there is no such entry
-            compiler.store.note(key, name, data)
-    return TrialOutcome(
-        result.figures,
-        result.findings,
-        result.unknown,
-        result.no_time,
-        from_store=outcome.from_store,
-        seconds=seconds,
-    )
+    """Compiles and analyses a changed kernel; see `points.run`."""
+    ran = run(job, compiler, _note_name(job), _found, _Found)
+    if ran.kept is None:
+        return TrialOutcome(None, error=ran.error, seconds=ran.seconds)
+    return TrialOutcome(**asdict(ran.kept), from_store=ran.from_store, seconds=ran.seconds)
 
 
-def _hip_trial(job: Job) -> TrialOutcome:
-    from ...pipeline.hip_sources import compile_point
-
-    outcome = compile_point(job)
-    if not outcome.reports:
-        return TrialOutcome(None, error=outcome.error, seconds=outcome.seconds)
-    report = outcome.reports[0]
-    return TrialOutcome(
-        figures_of(report),
-        placed(report.findings, report),
-        unknown_of(report),
-        report.no_time or "",
-        from_store=outcome.from_store,
-        seconds=outcome.seconds,
-    )
-
-
-def outcome_of(job: Job, future: Future[TrialOutcome]) -> TrialOutcome:
-    """The outcome of a finished job; an exception is an error of that change alone."""
-    try:
-        return future.result()
-    except KinspectError as error:
-        return TrialOutcome(None, error=job.record("compile", error))
-    except Exception as error:
-        return TrialOutcome(None, error=job.record("analyze", unforeseen(error)))
+def _found(report: KernelReport) -> _Found:
+    found = placed(report.findings, report)
+    return _Found(figures_of(report), found, unknown_of(report), report.no_time or "")
 
 
 def placed(findings: Iterable[Finding], report: KernelReport) -> tuple[PlacedFinding, ...]:
@@ -287,10 +211,3 @@ def _note_name(job: Job) -> str:
     ]
     digest = hashlib.sha256(msgspec.json.encode(facts, enc_hook=str)).hexdigest()[:16]
     return f"trial-v{FORMAT}-{analysis.ANALYSIS_VERSION}-{VERSION}-{digest}.json"
-
-
-def _decoded(data: bytes) -> _Stored | None:
-    try:
-        return msgspec.json.decode(data, type=_Stored)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from ...compile.environment import guest_environment
+from ...explain.view import path_of
 from ...lint.rule import Rule
 from ...model import Change, Finding, KernelReport
 from ...pipeline.analysis import catalogue
@@ -23,11 +24,6 @@ Changes = tuple[tuple[Change, ...], ...]
 def is_compilable(kernel: KernelReport) -> bool:
     """Whether a kernel can be compiled again: its TTIR or TTGIR is at hand."""
     return kernel.variant is not None and bool(kernel.variant.ttir)
-
-
-def path_of(kernel: KernelReport) -> str:
-    """The file that a kernel was read from."""
-    return kernel.id.partition("::")[0]
 
 
 def candidates_by_kernel(

@@ -1,10 +1,4 @@
-"""Tries cures: findings -> changes -> compiles -> outcomes, as a stream of events.
-
-The kernels are analysed already. Options and environment variables are changed on the TTIR that was
-captured; for other constexprs the kernel's file is captured again. When all changes of a kernel are
-done, the two that did most for each finding are compiled together, and the best cures of different
-findings. An interrupt or the end of the budget keeps what is done.
-"""
+"""Tries cures: findings -> changes -> compiles -> outcomes, as a stream of events."""
 
 from __future__ import annotations
 
@@ -12,8 +6,6 @@ import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -26,12 +18,14 @@ from ...capture.resolving import resolve_all
 from ...capture.targets import Target
 from ...compile.environment import guest_environment
 from ...explain.trials_view import changes_text
+from ...explain.view import path_of
 from ...lint.rule import Pack
 from ...model import Change, ErrorRecord, KernelReport, Report, Variant
 from ...pipeline.capturing import COMPILED
 from ...pipeline.hip_sources import options_of
 from ...pipeline.jobs import Job, Request, settings_of
 from ...pipeline.naming import label_with_arch, portable
+from ..points import Points
 from .capturing import (
     capture_pattern,
     capture_points,
@@ -42,12 +36,12 @@ from .capturing import (
 )
 from .hip_changes import OPTIONS, changed, changes_of, is_hip, variant_of
 from .kernel_trials import KernelTrialsProgress
-from .outcome import TrialOutcome, outcome_of, run_trial
-from .planning import candidates_by_kernel, changes_for, is_compilable, path_of
+from .outcome import TrialOutcome, run_trial
+from .planning import candidates_by_kernel, changes_for, is_compilable
 from .results import TrialRun
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Executor
 
     from ...compile.pool import Compiler
 
@@ -60,8 +54,9 @@ _STATED_GRID = "the stated --grid may be for another {}: state the launch in the
 _NO_SOURCE = "the kernel's source, which it needs, is not at hand"
 
 Work = Callable[[Job], TrialOutcome]
-Submit = Callable[[KernelTrialsProgress, int, Variant], None]
-"""Submits a kernel's change of some number, as a variant."""
+_Place = tuple[KernelTrialsProgress, int]
+"""A kernel, and the number of one of its changes."""
+_Points = Points[_Place, TrialOutcome]
 Specialise = Callable[[Variant, Mapping[str, Any]], Variant]
 """Makes the specialisation of a kernel with other constexprs; raises KinspectError if refused."""
 
@@ -121,9 +116,7 @@ class Trials:
         self._kernels: list[KernelTrialsProgress] = []
         self._untried: list[str] = []
         self._errors: list[ErrorRecord] = list(report.errors)
-        self._jobs: dict[Future[TrialOutcome], tuple[KernelTrialsProgress, int, Job]] = {}
-        self._ready: SimpleQueue[Future[TrialOutcome]] = SimpleQueue()
-        self._unfinished = 0
+        self._points: _Points | None = None
         self._out_of_budget = False
         self._started = time.perf_counter()
 
@@ -143,45 +136,27 @@ class Trials:
         if not any(is_compilable(kernel) or is_hip(kernel) for kernel in kernels):
             self._untried = [_label(kernel) for kernel in self._report.kernels]
             return
-        # Imported only where something is compiled.
-        from concurrent.futures import ThreadPoolExecutor
-
-        from ...compile.pool import Compiler
-
-        with Compiler(self._settings) as compiler:
-            own_pool = ThreadPoolExecutor(self._run.jobs, "kinspect") if executor is None else None
-            pool = executor or own_pool
-            assert pool is not None
-            work = work or (partial(run_trial, compiler=compiler) if own_pool else run_trial)
-            submit = partial(self._submit, pool, work)
+        with _Points(self._settings, self._run.jobs, run_trial, _failed, executor, work) as points:
+            self._points = points
             try:
                 self._started = time.perf_counter()
-                self._plan(compiler)
+                self._plan(points.compiler)
                 yield TrialsPlanned(self._planned)
                 is_triton = any(not is_hip(progress.kernel) for progress in self._kernels)
-                if own_pool is not None and is_triton and self._seconds_left > 0:
-                    compiler.prestart(self._run.jobs)
-                yield from self._all_events(compiler, submit)
-                self._out_of_budget = self._unfinished > 0 or any(k.missing for k in self._kernels)
+                if is_triton and self._seconds_left > 0:
+                    points.prestart()
+                yield from self._all_events(points)
+                self._out_of_budget = points.unfinished > 0 or any(k.missing for k in self._kernels)
                 if self._out_of_budget:
-                    self._cancel()
-                    compiler.abort()
+                    points.cancel()
+                    points.compiler.abort()
                 else:
-                    compiler.store.prune()
+                    points.compiler.store.prune()
             except KeyboardInterrupt:
-                self._cancel()
-                for _ in self._drained():
+                points.cancel()
+                for _ in self._finished(points):
                     pass
-                compiler.abort()
                 raise
-            except BaseException:
-                compiler.abort()
-                raise
-            finally:
-                self._cancel()
-                if own_pool is not None:
-                    own_pool.shutdown(wait=True, cancel_futures=True)
-                compiler.store.tidy()
 
     def result(self) -> TrialRun:
         """What was tried so far."""
@@ -199,7 +174,7 @@ class Trials:
 
     def variants(self) -> Iterator[tuple[str, tuple[Change, ...], Variant]]:
         """Yields what was submitted to be compiled: the kernel's id, the changes, the variant."""
-        for kernel, number, job in self._jobs.values():
+        for (kernel, number), job in self._points.submitted() if self._points is not None else ():
             yield kernel.kernel.id, kernel.changes[number], job.variant
 
     @property
@@ -255,7 +230,7 @@ class Trials:
                     progress.does_other_work(number, _STATED_GRID.format(change.name))
             self._kernels.append(progress)
 
-    def _all_events(self, compiler: Compiler, submit: Submit) -> Iterator[Event]:
+    def _all_events(self, points: _Points) -> Iterator[Event]:
         """Compiles everything planned, the first changes of all kernels before further ones."""
         if self._seconds_left <= 0:
             return
@@ -265,22 +240,21 @@ class Trials:
             for number in range(kernel.planned)
         )
         for number, place in numbered:
-            self._submit_same_ttir(self._kernels[place], number, submit)
+            self._submit_same_ttir(self._kernels[place], number, points)
         groups = self._groups() if self._request.first is None else []
         for group in groups:
-            yield from self._capture(group, compiler, submit)
-            yield from self._drained()
+            yield from self._capture(group, points)
+            yield from self._finished(points)
         while True:
             for group in list(groups):
                 if all(kernel.is_done for kernel in group) and self._seconds_left > 0:
-                    if (yield from self._go_further(group, submit)):
+                    if (yield from self._go_further(group, points)):
                         continue
                     groups.remove(group)
-                    yield from self._combine(group, compiler, submit)
-            if not self._unfinished or self._seconds_left <= 0:
+                    yield from self._combine(group, points)
+            if not points.unfinished or self._seconds_left <= 0:
                 return
-            with suppress(Empty):
-                yield from self._finished(self._ready.get(timeout=max(0.01, self._seconds_left)))
+            yield from self._finished(points, max(0.01, self._seconds_left))
 
     def _groups(self) -> list[list[KernelTrialsProgress]]:
         """The kernels in groups that one run of their file captures."""
@@ -300,7 +274,7 @@ class Trials:
         return path, pattern, base.arch
 
     def _go_further(
-        self, group: Sequence[KernelTrialsProgress], submit: Submit
+        self, group: Sequence[KernelTrialsProgress], points: _Points
     ) -> Generator[Event, None, bool]:
         """Submits further steps in the directions that helped; returns whether there are any."""
         planned = self._planned
@@ -308,42 +282,38 @@ class Trials:
             first = kernel.planned
             kernel.go_further()
             for number in range(first, kernel.planned):
-                self._submit_same_ttir(kernel, number, submit)
+                self._submit_same_ttir(kernel, number, points)
         if self._planned == planned:
             return False
         yield TrialsPlanned(self._planned)
         return True
 
-    def _combine(
-        self, group: Sequence[KernelTrialsProgress], compiler: Compiler, submit: Submit
-    ) -> Iterator[Event]:
+    def _combine(self, group: Sequence[KernelTrialsProgress], points: _Points) -> Iterator[Event]:
         """Submits the best changes of the findings of some kernels together."""
         for kernel in group:
             first = kernel.planned
             kernel.combine()
             for number in range(first, kernel.planned):
-                self._submit_same_ttir(kernel, number, submit)
+                self._submit_same_ttir(kernel, number, points)
         yield TrialsPlanned(self._planned)
-        yield from self._capture(group, compiler, submit)
+        yield from self._capture(group, points)
 
     def _submit_same_ttir(
         self,
         kernel: KernelTrialsProgress,
         number: int,
-        submit: Submit,
+        points: _Points,
     ) -> None:
         """Submits a change that the captured TTIR or HIP source serves; else does nothing."""
         if is_hip(kernel.kernel):
-            submit(kernel, number, variant_of(kernel.kernel))
+            self._submit(points, kernel, number, variant_of(kernel.kernel))
             return
         base = kernel.kernel.variant
         changes = kernel.changes[number]
         if base is not None and not point_of(kernel.kernel, changes, self._run):
-            submit(kernel, number, changed_variant(base, changes, base))
+            self._submit(points, kernel, number, changed_variant(base, changes, base))
 
-    def _capture(
-        self, group: Sequence[KernelTrialsProgress], compiler: Compiler, submit: Submit
-    ) -> Iterator[Event]:
+    def _capture(self, group: Sequence[KernelTrialsProgress], points: _Points) -> Iterator[Event]:
         """Captures a group with the constexprs that were not tried yet, and submits them."""
         wanted = [
             (kernel, number, point)
@@ -353,8 +323,8 @@ class Trials:
         ]
         if not wanted or self._seconds_left <= 0:
             return
-        points = {repr(sorted(point.items())): point for _, _, point in wanted}
-        variants, reasons = self._variants(group[0], list(points.values()), compiler)
+        constexprs = {repr(sorted(point.items())): point for _, _, point in wanted}
+        variants, reasons = self._variants(group[0], list(constexprs.values()), points.compiler)
         for kernel, number, point in wanted:
             base = kernel.kernel.variant
             variant = most_like(base, point, variants) if base is not None else None
@@ -362,7 +332,9 @@ class Trials:
                 if reason := other_work(variant, base):
                     kernel.does_other_work(number, reason)
                     variant = replace(variant, passed=None)
-                submit(kernel, number, changed_variant(variant, kernel.changes[number], base))
+                self._submit(
+                    points, kernel, number, changed_variant(variant, kernel.changes[number], base)
+                )
             elif self._seconds_left > 0:
                 kernel.fail(number, reasons[0] if len(reasons) == 1 else _REFUSED)
                 yield TrialDone(_label(kernel.kernel), changes_text(kernel.changes[number]))
@@ -396,12 +368,7 @@ class Trials:
         return variants, list(dict.fromkeys(error.message for error in errors))
 
     def _submit(
-        self,
-        executor: Executor,
-        work: Work,
-        kernel: KernelTrialsProgress,
-        number: int,
-        variant: Variant,
+        self, points: _Points, kernel: KernelTrialsProgress, number: int, variant: Variant
     ) -> None:
         analysis = replace(self._run.analysis, rules=self._request.pack, sample=None, values=False)
         if analysis.time is not None:
@@ -421,28 +388,17 @@ class Trials:
             if kernel.is_other_work(number):
                 job = replace(job, analysis=replace(analysis, time=None))
         kernel.waiting.discard(number)
-        future = executor.submit(work, job)
-        self._jobs[future] = (kernel, number, job)
-        self._unfinished += 1
-        future.add_done_callback(self._ready.put)
+        points.submit((kernel, number), job)
 
-    def _drained(self) -> Iterator[Event]:
-        """Yields the events of changes that have finished; waits for none."""
-        with suppress(Empty):
-            while True:
-                yield from self._finished(self._ready.get_nowait())
+    def _finished(self, points: _Points, seconds: float = 0.0) -> Iterator[Event]:
+        """Yields the events of changes that have finished; see `Points.finished`."""
+        for (kernel, number), outcome in points.finished(seconds):
+            kernel.done(number, outcome)
+            yield TrialDone(_label(kernel.kernel), changes_text(kernel.changes[number]))
 
-    def _finished(self, future: Future[TrialOutcome]) -> Iterator[Event]:
-        if future.cancelled():
-            return
-        kernel, number, job = self._jobs[future]
-        self._unfinished -= 1
-        kernel.done(number, outcome_of(job, future))
-        yield TrialDone(_label(kernel.kernel), changes_text(kernel.changes[number]))
 
-    def _cancel(self) -> None:
-        for future in self._jobs:
-            future.cancel()
+def _failed(error: ErrorRecord) -> TrialOutcome:
+    return TrialOutcome(None, error=error)
 
 
 def with_trials(report: Report, run: TrialRun) -> Report:

@@ -1,8 +1,4 @@
-"""Changes of a kernel's source that can be made mechanically: they are made on its TTIR.
-
-The user's file is neither read nor run again. What such a change reads like in Python is in
-`Change.name` and `Change.value`.
-"""
+"""Changes of a kernel's source that can be made mechanically: they are made on its TTIR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of a kernel's constexprs may be changed: its tiles and switches, and to what.
+"""The constexprs of a kernel that may be changed: its tiles and switches, with their values.
 
 A tile is a block size that the file itself varies (in `TUNING` or an autotuner's configurations),
 or one by its name that a dot has as an extent or a loop as its step. A block that holds a whole row
