@@ -104,11 +104,8 @@ async def form(opened: Make, pilot: Pilot[Any]) -> RecompileScreen:
     return screen
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_the_form(
-    opened: Make, report: Report, compiled: KernelReport, size: tuple[int, int]
-) -> None:
-    async with opened(size=size, of=replace(report, kernels=(compiled,))) as pilot:
+async def test_the_form(opened: Make, report: Report, compiled: KernelReport) -> None:
+    async with opened(size=(80, 24), of=replace(report, kernels=(compiled,))) as pilot:
         screen = await form(opened, pilot)
         text = text_of(pilot.app)
         assert "Recompile matmul for gfx942" in text

@@ -29,7 +29,7 @@ from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
-from tui_screens import EACH_SIZE, snapshot, text_of
+from tui_screens import snapshots, text_of
 
 PACKED = Path(__file__).parent.parent / "data" / "passes" / "gemm.mlir.xz"
 
@@ -107,12 +107,11 @@ def of_pass(dump: PassDump, first: int, after: int) -> list[str]:
     return diff(dump, first, after).splitlines()[2:]
 
 
-@pytest.mark.parametrize("size", EACH_SIZE)
 async def test_next_and_previous_change(
-    opened: Any, report: Report, path: Path, dump: PassDump, size: tuple[int, int]
+    opened: Any, report: Report, path: Path, dump: PassDump
 ) -> None:
     changed = [p.index for p in dump.passes if p.changed]
-    async with opened(size=size, page="passes", of=dumped(report, path)) as pilot:
+    async with opened(size=(80, 24), page="passes", of=dumped(report, path)) as pilot:
         await read(pilot, dump)
         seen = [at(pilot)]
         for key in ("right_square_bracket", "n", "n"):
@@ -120,7 +119,7 @@ async def test_next_and_previous_change(
             seen.append(at(pilot))
         assert seen == changed[:4]
         await until(pilot, lambda: shown(pilot) == of_pass(dump, seen[-1], seen[-1] + 1))
-        snapshot(pilot.app, f"passes_{size[0]}x{size[1]}")
+        await snapshots(pilot, "passes")
         for key in ("left_square_bracket", "N", "N", "N"):
             await pilot.press(key)
         assert at(pilot) == changed[0]  # there is none before it
@@ -298,16 +297,6 @@ async def test_another_kernel(opened: Any, report: Report, path: Path, dump: Pas
         await until(pilot, lambda: isinstance(pilot.app.screen, KernelPage))
 
 
-async def test_the_kernel_looked_at_last(opened: Any, report: Report, path: Path) -> None:
-    async with opened(page="kernels", of=dumped(report, path)) as pilot:
-        pilot.app.last_kernel = next(k.id for k in report.kernels if k.name == "calls")
-        await pilot.press("4")
-        await until(pilot, lambda: isinstance(pilot.app.screen, PassesPage))
-        assert page(pilot).crumb().startswith("calls")
-        await pilot.press("q")
-        assert not isinstance(pilot.app.screen, PassesPage)
-
-
 async def test_no_kernel_yet(opened: Any, report: Report, path: Path, dump: PassDump) -> None:
     async with opened(page="passes", of=replace(report, kernels=())) as pilot:
         assert "No kernel is open." in text_of(pilot.app)
@@ -397,18 +386,6 @@ def test_a_text_that_nobody_reads_is_cut(
     assert len(made.text) < 5100
     assert lines == whole[: len(lines)]
     assert last == f"… {len(whole) - len(lines):,} more lines are left out"
-
-
-async def test_resizes(opened: Any, report: Report, path: Path, dump: PassDump) -> None:
-    async with opened(size=(120, 40), page="passes", of=dumped(report, path)) as pilot:
-        await read(pilot, dump)
-        await pilot.press("n", "n")
-        for size in ((20, 5), (80, 24), (200, 60), (40, 10)):
-            await pilot.resize_terminal(*size)
-            await pilot.pause()
-            await pilot.press("j", "k")
-            assert at(pilot) == 3, size
-        assert "Passes" in text_of(pilot.app)
 
 
 # ------------------------------------------------------------------ the history of a line

@@ -27,7 +27,7 @@ from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_kernels import tuned, waves
-from tui_screens import EACH_SIZE, snapshot, text_of
+from tui_screens import snapshots, text_of
 
 Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 DATA = Path(__file__).parent.parent / "data"
@@ -122,11 +122,10 @@ async def trials_on(pilot: Pilot[Any], *keys: str) -> TrialsScreen:
     return screen
 
 
-@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_rows_arrive_as_they_are_compiled(
-    opened: Make, report: Report, compiled: KernelReport, child: Child, size: tuple[int, int]
+    opened: Make, report: Report, compiled: KernelReport, child: Child
 ) -> None:
-    async with opened(size, "findings", of=replace(report, kernels=(compiled,))) as pilot:
+    async with opened((120, 40), "findings", of=replace(report, kernels=(compiled,))) as pilot:
         screen = await trials_on(pilot, "n", "T")
         assert "compiling the first change" in text_of(pilot.app)
         child.steps.release(3)
@@ -141,7 +140,7 @@ async def test_rows_arrive_as_they_are_compiled(
         await pilot.press("j")
         assert "failed: no room for it" in text_of(pilot.app)
         await pilot.press("k")
-        snapshot(pilot.app, f"trials_{size[0]}x{size[1]}")
+        await snapshots(pilot, "trials")
         child.steps.release()
         await until(pilot, lambda: "2 changes tried, 1 not" in text_of(pilot.app))
         await pilot.press("escape")
