@@ -69,7 +69,6 @@ class Page(Screen[None]):
 
     @property
     def kinspect(self) -> Application:
-        """The application."""
         return cast("Application", self.app)
 
     @property
@@ -135,7 +134,6 @@ class Page(Screen[None]):
             self.drawn_signal.publish(self)  # the heading, where the page draws nothing
 
     def on_idle(self) -> None:
-        """Tells that the page has drawn what changed."""
         self.drawn_signal.publish(self)
 
     def in_thread(
@@ -195,7 +193,6 @@ class Page(Screen[None]):
         self.call_after_refresh(self._drop_hidden_focus)
 
     def _drop_hidden_focus(self) -> None:
-        """Takes the focus from a hidden field, which would swallow the keys."""
         focused = self.focused
         if focused is not None and not all(node.display for node in focused.ancestors_with_self):
             self.set_focus(None)

@@ -93,7 +93,6 @@ class Pane(Vertical):
 
     @property
     def target(self) -> Widget:
-        """The widget that gets the focus."""
         return self.missing if self.is_missing else self.code
 
     def show(
@@ -118,7 +117,6 @@ class Pane(Vertical):
             self.code.focus()
 
     def show_missing(self, kind: str, why: str) -> None:
-        """Shows why there is no text."""
         had_focus = self.code.has_focus
         self.kind = kind
         self.title.heading, self.title.title, self.title.file = "", TITLES[kind], ""

@@ -89,7 +89,6 @@ def _against(baseline: SessionKernel, query: Query, answer: Occupancy) -> Answer
 
 
 def _compiler_sentence(answer: Occupancy, why_different: str) -> str:
-    """The compiler's occupancy beside the resident one."""
     if answer.compiler is None:
         return _UNKNOWN
     sentence = f"{plural(answer.compiler, 'wave')}/SIMD"

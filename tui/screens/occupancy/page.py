@@ -41,7 +41,6 @@ class FigureInput(Input):
     ]
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Whether the field takes a key as text."""
         return super().check_consume_key(key, character) and character not in _KEYS
 
     async def _on_key(self, event: Key) -> None:
@@ -205,7 +204,6 @@ class OccupancyPage(Page):
         self._fill(fields_of(self._kernel))
 
     def _fill(self, values: dict[str, str]) -> None:
-        """Sets the texts of all fields."""
         self._values = dict(values)
         for name, text in values.items():
             line = self.query_one(f"#{name}", FigureInput)
@@ -221,7 +219,6 @@ class OccupancyPage(Page):
             self._recompute()
 
     def _recompute(self) -> None:
-        """Computes the occupancy of the typed figures and shows it, or what is wrong with them."""
         query, problems = parsed(self._values, self._kernel)
         answer: Occupancy | None = None
         if query is not None:

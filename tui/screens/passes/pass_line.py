@@ -42,7 +42,6 @@ class PassLine(PartedWidget):
         self._mark: int | None = None
 
     def show(self, timeline: Timeline | None, cursor: int, mark: int | None) -> None:
-        """Shows a dump."""
         self._timeline, self._cursor, self._mark = timeline, cursor, mark
         self.refresh()
 

@@ -63,7 +63,6 @@ class ProfileColumn(Struct, frozen=True):
         return ColumnHead(self.name, f"{self.title} ", width, right=True)
 
     def cell(self, row: KernelRow) -> tuple[Piece, ...]:
-        """A row's figure."""
         value = self.read(row)
         known = self.form(value) if value is not None else None
         if self.text is not None:
@@ -103,7 +102,6 @@ def _dispatches(row: KernelRow) -> float | None:
 
 
 def _of_shape(read: Callable[[KernelShape], int | None]) -> Read:
-    """Reads a figure of the launch, which only recordings have."""
     return lambda row: read(row.kernel.shape) if row.kernel is not None else None
 
 
@@ -157,7 +155,6 @@ NAME = ProfileColumn("kernel", "kernel", 0, lambda row: row.name)
 
 
 def columns(rows: Sequence[KernelRow]) -> list[ProfileColumn]:
-    """The columns in which any row has a value."""
     present = [column for column in COLUMNS if any(column.read(row) is not None for row in rows)]
     if not any(row.entry is not None for row in rows):
         return present
@@ -213,7 +210,6 @@ def _folded(rows: Sequence[KernelRow]) -> list[KernelRow]:
 
 
 def table_row(row: KernelRow, shown_columns: Sequence[ProfileColumn], *, folded: bool) -> TableRow:
-    """A measured kernel as a row of the table."""
     first: list[Piece] = [(" ", "")]
     if folded:
         first.append(("└ ", "dim"))
