@@ -38,7 +38,9 @@ def page_class(name: str) -> type[Page]:
         TypeError: the class is not a `Page`.
     """
     spec = PAGES[name]
-    page_cls: Any = getattr(import_module(f"kinspect.tui.screens.{spec.module}.page"), spec.cls)
+    page_cls: Any = getattr(
+        import_module(f"kinspect.tui.screens.{spec.module}.{spec.module}_page"), spec.cls
+    )
     if not issubclass(page_cls, Page):
         raise TypeError(f"{spec.cls} is no page")
     return cast("type[Page]", page_cls)

@@ -11,7 +11,7 @@ from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.screens.compare import comparison
 from kinspect.tui.screens.compare.chooser import Chooser
-from kinspect.tui.screens.compare.page import ComparePage
+from kinspect.tui.screens.compare.compare_page import ComparePage
 from kinspect.tui.screens.compare.views import SideBySide
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace

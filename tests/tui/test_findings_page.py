@@ -10,8 +10,8 @@ import pytest
 from kernel_times import kernel_time
 from kinspect.inspector.model import Finding, Location, Report, Saving
 from kinspect.inspector.pipeline.events import Reported
-from kinspect.tui.screens.findings import page as module
-from kinspect.tui.screens.findings.page import FindingsPage
+from kinspect.tui.screens.findings import findings_page as module
+from kinspect.tui.screens.findings.findings_page import FindingsPage
 from kinspect.tui.widgets.filter_line import FilterLine
 from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace

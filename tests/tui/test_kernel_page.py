@@ -31,8 +31,8 @@ from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.present import kernel as present
 from kinspect.inspector.present.document import plain
 from kinspect.tui.screens.kernel.head import head_of
+from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from kinspect.tui.screens.kernel.linked_texts import first_line
-from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
 from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
@@ -453,7 +453,7 @@ async def test_copying_lines(page_of: Open) -> None:
 
 
 async def test_editor(page_of: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kinspect.tui.screens.kernel import page as kernel
+    from kinspect.tui.screens.kernel import kernel_page as kernel
 
     monkeypatch.delenv("EDITOR", raising=False)
     monkeypatch.delenv("VISUAL", raising=False)

@@ -14,7 +14,7 @@ from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.screens.columns_menu import ColumnsMenu
 from kinspect.tui.screens.kernel.card import facts_of
-from kinspect.tui.screens.kernel.page import NOTHING_HOT, KernelPage
+from kinspect.tui.screens.kernel.kernel_page import NOTHING_HOT, KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
 from kinspect.tui.state import State
 from kinspect.tui.widgets.code import CodeView

@@ -30,8 +30,8 @@ from kinspect.inspector.profile.placing.static_costs import source_costs
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
 from kinspect.tui.screens.kernel.columns import WIDTH, share_cell
-from kinspect.tui.screens.kernel.page import KernelPage
-from kinspect.tui.screens.profile.page import ProfilePage
+from kinspect.tui.screens.kernel.kernel_page import KernelPage
+from kinspect.tui.screens.profile.profile_page import ProfilePage
 from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot

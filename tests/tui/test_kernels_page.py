@@ -15,7 +15,7 @@ from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.screens.columns_menu import ColumnsMenu
 from kinspect.tui.screens.kernels.columns import COLUMNS, DEFAULT
-from kinspect.tui.screens.kernels.page import KernelsPage
+from kinspect.tui.screens.kernels.kernels_page import KernelsPage
 from kinspect.tui.screens.text_dialogues import FailureScreen
 from kinspect.tui.state import State
 from kinspect.tui.widgets.table import Table

@@ -28,8 +28,8 @@ from kinspect.tui.recompiling import (
     recompiled,
     settings_of_kernel,
 )
-from kinspect.tui.screens.compare.page import ComparePage
-from kinspect.tui.screens.kernels.page import KernelsPage
+from kinspect.tui.screens.compare.compare_page import ComparePage
+from kinspect.tui.screens.kernels.kernels_page import KernelsPage
 from kinspect.tui.screens.recompile import RECOMPILE, RecompileScreen
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace

@@ -12,7 +12,7 @@ from kinspect.inspector.explain.occupancy_view import occupancy_lines
 from kinspect.inspector.metrics.occupancy import occupancy
 from kinspect.inspector.model import Demand, KernelReport, Report
 from kinspect.inspector.pipeline.events import Reported
-from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from kinspect.tui.screens.list_chooser import ListChooser
 from kinspect.tui.screens.occupancy.answer import answer_lines, why_two
 from kinspect.tui.screens.occupancy.curves import curves
@@ -23,7 +23,7 @@ from kinspect.tui.screens.occupancy.fields import (
     fields_of,
     parsed,
 )
-from kinspect.tui.screens.occupancy.page import FigureInput, OccupancyPage
+from kinspect.tui.screens.occupancy.occupancy_page import FigureInput, OccupancyPage
 from kinspect.tui.widgets.step_plot import StepFunction, StepPlot
 from msgspec.structs import replace
 from textual.pilot import Pilot

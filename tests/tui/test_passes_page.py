@@ -14,13 +14,13 @@ from kinspect.inspector.compile.passes import PassDump, diff, read_passes
 from kinspect.inspector.model import Artifact, KernelReport, Report, Variant
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui import child_process
-from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from kinspect.tui.screens.list_chooser import ListChooser
 from kinspect.tui.screens.passes import reading
 from kinspect.tui.screens.passes.diff_view import DiffView, diff_text, whole_line
-from kinspect.tui.screens.passes.page import PassesPage
 from kinspect.tui.screens.passes.pass_line import PassLine
 from kinspect.tui.screens.passes.pass_list import PassList, list_text
+from kinspect.tui.screens.passes.passes_page import PassesPage
 from kinspect.tui.screens.passes.reading import PassText, line_change
 from kinspect.tui.screens.passes.timeline import Timeline, levels
 from kinspect.tui.screens.text_dialogues import ExplainScreen

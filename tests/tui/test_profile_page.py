@@ -37,7 +37,7 @@ from kinspect.tui.screens.profile.columns import columns, ordered
 from kinspect.tui.screens.profile.detail import of_kernel
 from kinspect.tui.screens.profile.dispatches import MAX_LISTED, dispatch_list
 from kinspect.tui.screens.profile.lower import Lower
-from kinspect.tui.screens.profile.page import ProfilePage
+from kinspect.tui.screens.profile.profile_page import ProfilePage
 from kinspect.tui.screens.profile.rows import filtered, of_profile, point
 from kinspect.tui.session import RunProgress
 from kinspect.tui.state import State

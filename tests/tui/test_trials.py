@@ -18,9 +18,9 @@ from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
-from kinspect.tui.screens.compare.page import ComparePage
-from kinspect.tui.screens.findings.page import FindingsPage
-from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.compare.compare_page import ComparePage
+from kinspect.tui.screens.findings.findings_page import FindingsPage
+from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from kinspect.tui.screens.recompile import RECOMPILE
 from kinspect.tui.screens.trials import TrialsScreen, _style
 from kinspect.tui.widgets.table import Table
