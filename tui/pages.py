@@ -15,7 +15,6 @@ from textual.worker import get_current_worker
 
 from ..inspector.base.errors import KinspectError
 from .key_table import bind
-from .page_table import PAGES
 from .widgets.heading import Heading
 from .widgets.keys import Keys
 
@@ -37,12 +36,10 @@ def page_class(name: str) -> type[Page]:
     Raises:
         TypeError: the class is not a `Page`.
     """
-    spec = PAGES[name]
-    page_cls: Any = getattr(
-        import_module(f"kinspect.tui.screens.{spec.module}.{spec.module}_page"), spec.cls
-    )
+    module = import_module(f"kinspect.tui.screens.{name}.{name}_page")
+    page_cls: Any = getattr(module, f"{name.title()}Page")
     if not issubclass(page_cls, Page):
-        raise TypeError(f"{spec.cls} is no page")
+        raise TypeError(f"{name} is no page")
     return cast("type[Page]", page_cls)
 
 

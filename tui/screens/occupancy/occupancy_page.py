@@ -16,10 +16,12 @@ from ....inspector.explain.lds_map import map_rows, map_title, row_lines
 from ....inspector.machines import names
 from ....inspector.metrics.occupancy import Occupancy
 from ....inspector.model import KernelReport
+from ....inspector.present.document import Section
 from ...key_table import bind
 from ...pages import Page
 from ...session import SessionKernel
 from ...widgets.bars import BETTER, WORSE
+from ...widgets.document_text import content
 from ...widgets.step_plot import StepFunction, StepPlot
 from ..kernel_chooser import kernel_chooser, worst_kernel
 from .answer import DIM, answer_lines, level_table, why_two
@@ -82,7 +84,7 @@ class OccupancyPage(Page):
     OccupancyPage.-stale #plots, OccupancyPage.-stale #below { opacity: 40%; }
     OccupancyPage #below { height: auto; }
     OccupancyPage #lds-map { height: auto; padding: 1 1 0 1; }
-    OccupancyPage #levels { width: auto; height: auto; padding: 0 1; }
+    OccupancyPage #levels { width: auto; height: auto; padding: 0 1 0 0; }
     OccupancyPage #why { width: 1fr; min-width: 20; height: auto; padding: 0 2;
         color: $foreground 60%; }
     OccupancyPage.-narrow #below { layout: vertical; }
@@ -263,13 +265,12 @@ class OccupancyPage(Page):
         for line in answer_lines(query, answer, self._baseline):
             parts += [(f"{line.label:<9} ", DIM), (f"{line.text}\n", line.style)]
         self.query_one("#answer", Static).update(Content.assemble(*parts), layout=False)
-        table = level_table(query, answer)
+        levels = content([Section((level_table(query, answer),))], self.app.size.width)
         why = why_two(answer, query)
-        widest = max(sum(len(text) for text, _ in line) for line in table)
-        shape = (len(table), widest, *map(len, why))
+        lines = levels.plain.splitlines()
+        shape = (len(lines), max(map(len, lines)), *map(len, why))
         grown, self._table_shape = shape != self._table_shape, shape
-        pieces = [piece for line in table for piece in (*line, ("\n", ""))]
-        self.query_one("#levels", Static).update(Content.assemble(*pieces), layout=grown)
+        self.query_one("#levels", Static).update(levels, layout=grown)
         if grown:
             self.query_one("#why", Static).update("\n\n".join(why))
         self._plots = None
