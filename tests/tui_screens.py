@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,16 @@ def snapshot(app: KinspectApp, name: str) -> None:
         path.write_text(text, "utf-8")
     assert path.is_file(), f"{path.name} is missing: KINSPECT_SNAPSHOTS=write makes it"
     assert text == path.read_text("utf-8"), f"the screen differs from {path.name}"
+
+
+async def until(pilot: Pilot[Any], holds: Callable[[], object], seconds: float = 60) -> None:
+    """Lets the application work until something holds."""
+    for _ in range(int(seconds / 0.02)):
+        await pilot.pause()
+        if holds():
+            return
+        await pilot.pause(0.02)
+    raise AssertionError(text_of(pilot.app))
 
 
 async def each_size(pilot: Pilot[Any], name: str = "") -> AsyncIterator[tuple[int, int]]:

@@ -22,22 +22,12 @@ from msgspec.structs import replace
 from textual.color import Color
 from textual.pilot import Pilot
 from textual.theme import Theme
-from tui_screens import text_of
+from tui_screens import text_of, until
 
 ROOT = Path(__file__).parent.parent.parent
 TUI = ROOT / "tui"
 ISA = ROOT / "tests" / "data" / "isa"
 KEYED = [name for name, known in PAGES.items() if known.key]
-
-
-async def until(pilot: Pilot[Any], what: Any, seconds: float = 60.0) -> None:
-    """Waits until something holds."""
-    steps = int(seconds / 0.05)
-    for _ in range(steps):
-        if what():
-            return
-        await pilot.pause(0.05)
-    raise AssertionError(f"did not happen:\n{text_of(pilot.app)}")
 
 
 # --------------------------------------------------------------------------- pages

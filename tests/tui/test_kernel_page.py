@@ -38,7 +38,7 @@ from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
-from tui_screens import each_size, text_of
+from tui_screens import each_size, text_of, until
 
 TESTS = Path(__file__).parent.parent
 ISA = TESTS / "data" / "isa"
@@ -59,16 +59,6 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> KernelReport:
         artifacts[kind] = Artifact(kind, "", path.stat().st_size, path)
     kernel = pipeline.collect(Request((str(folder / "attend.amdgcn"),))).kernels[0]
     return replace(kernel, artifacts=artifacts)
-
-
-async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
-    """Lets the application work until something holds."""
-    for _ in range(1000):
-        if holds():
-            await pilot.pause()
-            return
-        await pilot.pause(0.01)
-    raise AssertionError("it did not come to that")
 
 
 @pytest.fixture

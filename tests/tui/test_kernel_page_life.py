@@ -15,7 +15,7 @@ from kinspect.tui.widgets.code_text import Text, merged
 from kinspect.tui.widgets.find import Search, Trail, place, step
 from msgspec.structs import replace
 from textual.pilot import Pilot
-from tui_screens import text_of
+from tui_screens import text_of, until
 
 DATA = Path(__file__).parent.parent / "data"
 SMALL = DATA / "small_gfx942.s"
@@ -25,16 +25,6 @@ KEYS = (
     *("shift+down", "shift+up", "question_mark", "slash", "s", "enter", "colon", "0", "enter"),
     *("t", "s", "t", "C", "space", "J", "enter", "T", "r", "w", "w"),
 )
-
-
-async def until(pilot: Pilot[Any], holds: Any) -> None:
-    """Lets the application work until something holds."""
-    for _ in range(1000):
-        if holds():
-            await pilot.pause()
-            return
-        await pilot.pause(0.01)
-    raise AssertionError("it did not come to that")
 
 
 async def kernel_page(pilot: Pilot[Any]) -> KernelPage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from kinspect.tui.screens.profile.profile_page import ProfilePage
 from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
-from tui_screens import each_size, snapshots, text_of
+from tui_screens import each_size, snapshots, text_of, until
 
 TESTS = Path(__file__).parent.parent
 ISA = TESTS / "data" / "isa"
@@ -147,15 +147,6 @@ async def test_the_source_has_predicted_shares_where_nothing_was_measured(
 
 def total(report: KernelReport) -> int:
     return sum(line.stall_cycles or 0 for line in report.measured_lines)
-
-
-async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
-    for _ in range(3000):
-        if holds():
-            await pilot.pause()
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(text_of(pilot.app))
 
 
 @asynccontextmanager

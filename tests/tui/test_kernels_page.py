@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Input
 from tui_kernels import BROKEN, many, tuned, waves
-from tui_screens import snapshots, text_of
+from tui_screens import snapshots, text_of, until
 
 Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 
@@ -175,15 +175,6 @@ async def test_it_fills_while_the_run_goes_on(opened: Make, filled: Report) -> N
         assert labels(pilot)[at] == "BM=64 4w"  # rows came above it and the cursor went along
         session.end()
         await until(pilot, lambda: "3 specialisations · 1 failed" in text_of(pilot.app))
-
-
-async def until(pilot: Pilot[Any], true: Callable[[], bool]) -> None:
-    """Waits until the application has come round to it."""
-    for _ in range(1000):
-        if true():
-            return
-        await pilot.pause(0.02)
-    raise AssertionError(text_of(pilot.app))
 
 
 # --------------------------------------------------------------------------- order

@@ -29,7 +29,7 @@ from textual.screen import Screen
 from textual.style import Style
 from textual.widgets import Static
 from tui_kernels import tuned, waves
-from tui_screens import text_of
+from tui_screens import text_of, until
 
 Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 TUI = Path(__file__).parents[2] / "tui"
@@ -315,14 +315,6 @@ async def test_no_style_is_a_button(opened: Make, ran: list[str]) -> None:
             await pilot.pause()
             assert await click_on(pilot, "press here") == 1
         assert ran == []
-
-
-async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
-    for _ in range(1000):
-        if holds():
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(text_of(pilot.app))
 
 
 async def test_scrollbars_are_worked_by_the_mouse(opened: Make) -> None:

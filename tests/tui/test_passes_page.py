@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import lzma
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
-from tui_screens import snapshots, text_of
+from tui_screens import snapshots, text_of, until
 
 PACKED = Path(__file__).parent.parent / "data" / "passes" / "gemm.mlir.xz"
 
@@ -56,16 +55,6 @@ def dumped(report: Report, path: Path, name: str = "small") -> Report:
     """The reports, one of them with a pass dump."""
     kernels = (with_dump(k, path) if k.name == name else k for k in report.kernels)
     return replace(report, kernels=tuple(kernels))
-
-
-async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
-    """Waits for threads and timers, as long as a test may take."""
-    for _ in range(1000):
-        await pilot.pause()
-        if holds():
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(text_of(pilot.app))
 
 
 async def read(pilot: Pilot[Any], dump: PassDump) -> None:

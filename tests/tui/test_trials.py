@@ -27,7 +27,7 @@ from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_kernels import tuned, waves
-from tui_screens import snapshots, text_of
+from tui_screens import snapshots, text_of, until
 
 Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 DATA = Path(__file__).parent.parent / "data"
@@ -103,15 +103,6 @@ def child(monkeypatch: pytest.MonkeyPatch, compiled: KernelReport) -> Child:
     )
     monkeypatch.setattr("kinspect.tui.screens.trials.MessagingChild", lambda *work: fake)
     return fake
-
-
-async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
-    for _ in range(1000):
-        if holds():
-            await pilot.pause()
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(text_of(pilot.app))
 
 
 async def trials_on(pilot: Pilot[Any], *keys: str) -> TrialsScreen:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 from textual.binding import BindingType
 from textual.events import Click, Resize
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
 
 from ..key_table import bind
@@ -301,8 +301,3 @@ class CodeView(CodeRows, can_focus=True):
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
         self._refresh_lines((self._cursor,))
-
-    def region_of(self, line: int) -> Region:
-        """The region of the screen that a line covers, to place hints beside it."""
-        row = self._rows.row_of(line) - self.scroll_offset.y
-        return Region(self.region.x, self.region.y + row, self.region.width, 1)

@@ -281,10 +281,6 @@ class Table(Jumping, can_focus=True):
         super().watch_has_focus(has_focus)
         self.refresh(Region(0, self._cursor - self.scroll_offset.y + 1, self.size.width, 1))
 
-    def region_of(self, row: int) -> Region:
-        y = self.region.y + 1 + row - self.scroll_offset.y
-        return Region(self.region.x, y, self.region.width, 1)
-
 
 def _is_figure(cell: str) -> bool:
     return cell == "-" or cell.lstrip("-+").replace(",", "").replace(".", "").isdigit()

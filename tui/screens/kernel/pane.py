@@ -102,7 +102,6 @@ class Pane(Vertical):
         *,
         heading: str,
         file: str,
-        cursor: int | None = None,
         folded: Collection[int] | None = None,
     ) -> None:
         """Shows a text; `folded` are the lines whose folds are closed, None: as they were."""
@@ -110,7 +109,7 @@ class Pane(Vertical):
         self.kind = kind
         self._show_text(True)
         self.title.heading, self.title.title, self.title.file = heading, TITLES[kind], file
-        self.code.show(text, cursor, keep_folds=folded is None, folded=folded or ())
+        self.code.show(text, keep_folds=folded is None, folded=folded or ())
         self.show_position()
         self.title.refresh()
         if had_focus:

@@ -11,8 +11,6 @@ from textual.strip import Strip
 from ...widgets.styles import PartedWidget
 from .timeline import LEVELS, Timeline, levels
 
-_STAGES = ("ttir", "ttgir", "llir")
-
 
 class PassLine(PartedWidget):
     """A sparkline of the module's size above a band of the stages; a click chooses a pass."""
