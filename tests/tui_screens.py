@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
-import pytest
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.widgets.table import Table
+from textual.pilot import Pilot
 
 SNAPSHOTS = Path(__file__).parent / "tui" / "snapshots"
 SIZES = ((80, 24), (120, 40), (200, 60))
-EACH_SIZE = (SIZES[0], pytest.param(SIZES[1], marks=pytest.mark.slow), SIZES[2])
-"""For tests of one size each: the least and the largest in every run."""
 
 
 def text_of(app: KinspectApp) -> str:
@@ -35,6 +35,33 @@ def snapshot(app: KinspectApp, name: str) -> None:
         path.write_text(text, "utf-8")
     assert path.is_file(), f"{path.name} is missing: KINSPECT_SNAPSHOTS=write makes it"
     assert text == path.read_text("utf-8"), f"the screen differs from {path.name}"
+
+
+async def until(pilot: Pilot[Any], holds: Callable[[], object], seconds: float = 60) -> None:
+    """Lets the application work until something holds."""
+    for _ in range(int(seconds / 0.02)):
+        await pilot.pause()
+        if holds():
+            return
+        await pilot.pause(0.02)
+    raise AssertionError(text_of(pilot.app))
+
+
+async def each_size(pilot: Pilot[Any], name: str = "") -> AsyncIterator[tuple[int, int]]:
+    """Resizes the terminal to each size; with a name, holds each screen against a snapshot."""
+    for width, height in SIZES:
+        await pilot.resize_terminal(width, height)
+        for _ in range(3):  # what is laid out once widgets have their sizes
+            await pilot.pause()
+        if name:
+            snapshot(pilot.app, f"{name}_{width}x{height}")
+        yield width, height
+
+
+async def snapshots(pilot: Pilot[Any], name: str) -> None:
+    """Holds the screen at each size against its snapshot."""
+    async for _ in each_size(pilot, name):
+        pass
 
 
 def rows_of(table: Table) -> list[str]:

@@ -114,7 +114,7 @@ class KinspectApp(Application):
             self.set_timer(4 * _FIRST_PAINT, self._start_run)
 
     def _text_page(self, path: Path) -> Page:
-        from .screens.kernel.page import KernelPage
+        from .screens.kernel.kernel_page import KernelPage
 
         return KernelPage.of_file(path)
 
@@ -364,21 +364,21 @@ class KinspectApp(Application):
             self.action_leave()
 
     def open_kernel(self, key: str, *, line: int | None = None, text: str = "amdgcn") -> None:
-        from .screens.kernel.page import KernelPage
+        from .screens.kernel.kernel_page import KernelPage
 
         self.last_kernel = key
         self._show(lambda: KernelPage(key, line=line, text=text))
 
     def open_passes(self, key: str, thing: str) -> None:
         """Shows the passes that made, changed or removed a line of a kernel or an operation."""
-        from .screens.passes.page import PassesPage
+        from .screens.passes.passes_page import PassesPage
 
         self.last_kernel = key
         self._show(lambda: PassesPage(key, thing))
 
     def compare(self, left: KernelReport, right: KernelReport) -> None:
         """Shows two kernels side by side."""
-        from .screens.compare.page import ComparePage
+        from .screens.compare.compare_page import ComparePage
 
         self._show(lambda: ComparePage(left, right))
 

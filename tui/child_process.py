@@ -168,7 +168,6 @@ class MessagingChild:
         errors: IO[bytes],
         is_cancelled: Callable[[], bool] | None,
     ) -> Iterator[tuple[str, Any]]:
-        """Yields the messages up to the one that ends the work."""
         assert process.stdout is not None
         received = Received()
         with process.stdout as stream:

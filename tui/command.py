@@ -94,7 +94,6 @@ def _check(names: Sequence[str], archs: Sequence[str]) -> None:
 
 
 def _is_recording(target: str) -> bool:
-    """Whether a file is a profiler's recording."""
     from ..inspector.pipeline.recording_input import is_recording
 
     return is_recording(Path(target))

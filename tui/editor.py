@@ -7,10 +7,9 @@ import shlex
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import MappingProxyType
 
 from msgspec import Struct
 from textual.app import App, SuspendNotSupported
@@ -22,57 +21,26 @@ _VARIABLES = ("VISUAL", "EDITOR")
 """Environment variables that name the editor; the first that is set counts."""
 
 
-def _plus(file: str, line: int) -> list[str]:
-    return [f"+{line}", file]
-
-
-def _colon(file: str, line: int) -> list[str]:
-    return [f"{file}:{line}"]
-
-
-def _goto(file: str, line: int) -> list[str]:
-    return ["--goto", f"{file}:{line}"]
-
-
-def _option(file: str, line: int) -> list[str]:
-    return ["--line", str(line), file]
-
-
-class _Style(Struct, frozen=True):
-    """Editors that take the line in the same way.
-
-    Attributes:
-        arguments: (file, line, counted from 1) -> the editor's arguments.
-    """
-
-    arguments: Callable[[str, int], list[str]]
-    window: bool
-    names: tuple[str, ...]
-
-
-_STYLES = (
-    _Style(
-        _plus,
-        False,
-        (
-            *("vi", "vim", "nvim", "view", "vimx", "nvi", "elvis", "vile"),
-            *("nano", "pico", "micro", "ne", "joe", "jed", "mg", "kak", "ed"),
-            *("emacs", "emacsclient", "zile", "qe"),
-        ),
-    ),
-    _Style(_plus, True, ("gvim", "mvim", "gedit", "xed", "pluma", "geany")),
-    _Style(_colon, False, ("hx", "helix", "amp", "lapce-term")),
-    _Style(_colon, True, ("subl", "sublime_text", "zed", "zeditor", "lapce")),
-    _Style(
-        _goto,
+_PLUS, _COLON = ("+{line}", "{file}"), ("{file}:{line}",)
+_STYLES: tuple[tuple[tuple[str, ...], bool, str], ...] = (
+    (_PLUS, False, "vi vim nvim view vimx nvi elvis vile nano pico micro ne joe jed mg kak ed"),
+    (_PLUS, False, "emacs emacsclient zile qe"),
+    (_PLUS, True, "gvim mvim gedit xed pluma geany"),
+    (_COLON, False, "hx helix amp lapce-term"),
+    (_COLON, True, "subl sublime_text zed zeditor lapce"),
+    (
+        ("--goto", "{file}:{line}"),
         True,
-        ("code", "code-insiders", "codium", "vscodium", "cursor", "windsurf", "code-server"),
+        "code code-insiders codium vscodium cursor windsurf code-server",
     ),
-    _Style(_option, True, ("kate", "kwrite", "pycharm", "charm", "idea", "clion", "mate")),
+    (
+        ("--line", "{line}", "{file}"),
+        True,
+        "kate kwrite pycharm charm idea clion mate",
+    ),
 )
-_STYLE_OF: Mapping[str, _Style] = MappingProxyType(
-    {name: style for style in _STYLES for name in style.names}
-)
+"""How programs take a file and a line, and whether they open a window of their own."""
+_STYLE_OF = {name: style for style in _STYLES for name in style[2].split()}
 
 
 class Command(Struct, frozen=True):
@@ -114,8 +82,9 @@ def editor_command(environment: Mapping[str, str], file: Path, line: int | None)
     path = str(file.absolute())
     if style is None:
         return Command((*words, path), name, False, line is None)
-    arguments = [path] if line is None else style.arguments(path, line)
-    return Command((*words, *arguments), name, style.window, True)
+    arguments, window, _ = style
+    filled = [path] if line is None else [a.format(file=path, line=line) for a in arguments]
+    return Command((*words, *filled), name, window, True)
 
 
 def open_editor(app: App[object], file: str | Path, line: int | None) -> bool:

@@ -134,7 +134,6 @@ def write(path: Path, report: Report, picture: Picture) -> int:
 
 
 def _text(suffix: str, report: Report, picture: Picture) -> str:
-    """The content of a file in one of the text formats."""
     if suffix == ".svg":
         return picture.svg()
     if suffix == ".html":
@@ -151,7 +150,6 @@ def _text(suffix: str, report: Report, picture: Picture) -> str:
 
 
 def _signed(report: Report) -> Report:
-    """The report with this kinspect as the tool that made it."""
     from ..inspector.pipeline.analysis import tool_versions
 
     return replace(report, tool=tool_versions())

@@ -51,7 +51,6 @@ class Feed:
         return self._child.pid
 
     def start(self) -> None:
-        """Starts the run."""
         self._thread.start()
 
     def new_events(self, limit: int = 500) -> Iterator[Happening | RunEnded]:

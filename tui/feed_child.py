@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 def feed(request: Request, send: Callable[[str, Any], None]) -> None:
-    """Runs a request and sends its events."""
     target = " ".join(request.targets)
     try:
         with closing(_events(request)) as events:

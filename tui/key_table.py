@@ -87,7 +87,6 @@ def bind(
     priority: bool = False,
     sign: str | None = None,
 ) -> Binding:
-    """The binding of a verb's keys."""
     return Binding(
         KEYS[verb], action, description, show=show, priority=priority, key_display=sign, id=verb
     )

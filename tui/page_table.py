@@ -12,29 +12,23 @@ class PageSpec(Struct, frozen=True):
 
     Attributes:
         key: the digit that opens it from any page; "" if only another page can open it.
-        module: its folder in `screens/`.
-        cls: its class in that folder's `page.py`.
         title: its name in the header and the command palette.
+        about: a description for the palette.
     """
 
     key: str
-    module: str
-    cls: str
     title: str
     about: str
 
 
 PAGES: Mapping[str, PageSpec] = {
-    "kernels": PageSpec("1", "kernels", "KernelsPage", "Kernels", "every kernel with its figures"),
-    "findings": PageSpec(
-        "2", "findings", "FindingsPage", "Findings", "what is wrong, grouped by rule"
-    ),
-    "compare": PageSpec("3", "compare", "ComparePage", "Compare", "two kernels side by side"),
-    "passes": PageSpec("4", "passes", "PassesPage", "Passes", "what each compiler pass changed"),
-    "occupancy": PageSpec(
-        "5", "occupancy", "OccupancyPage", "Occupancy", "what limits it; what if"
-    ),
-    "profile": PageSpec("6", "profile", "ProfilePage", "Profile", "what was measured"),
-    "history": PageSpec("7", "history", "HistoryPage", "History", "figures over time"),
-    "kernel": PageSpec("", "kernel", "KernelPage", "Kernel", "source, TTGIR and assembly, linked"),
+    "kernels": PageSpec("1", "Kernels", "every kernel with its figures"),
+    "findings": PageSpec("2", "Findings", "what is wrong, grouped by rule"),
+    "compare": PageSpec("3", "Compare", "two kernels side by side"),
+    "passes": PageSpec("4", "Passes", "what each compiler pass changed"),
+    "occupancy": PageSpec("5", "Occupancy", "what limits it; what if"),
+    "profile": PageSpec("6", "Profile", "what was measured"),
+    "history": PageSpec("7", "History", "figures over time"),
+    "kernel": PageSpec("", "Kernel", "source, TTGIR and assembly, linked"),
 }
+"""Name -> the page; the class `NAMEPage` of `screens/NAME/NAME_page.py`."""

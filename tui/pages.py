@@ -15,7 +15,6 @@ from textual.worker import get_current_worker
 
 from ..inspector.base.errors import KinspectError
 from .key_table import bind
-from .page_table import PAGES
 from .widgets.heading import Heading
 from .widgets.keys import Keys
 
@@ -37,10 +36,10 @@ def page_class(name: str) -> type[Page]:
     Raises:
         TypeError: the class is not a `Page`.
     """
-    spec = PAGES[name]
-    page_cls: Any = getattr(import_module(f"kinspect.tui.screens.{spec.module}.page"), spec.cls)
+    module = import_module(f"kinspect.tui.screens.{name}.{name}_page")
+    page_cls: Any = getattr(module, f"{name.title()}Page")
     if not issubclass(page_cls, Page):
-        raise TypeError(f"{spec.cls} is no page")
+        raise TypeError(f"{name} is no page")
     return cast("type[Page]", page_cls)
 
 
@@ -69,7 +68,6 @@ class Page(Screen[None]):
 
     @property
     def kinspect(self) -> Application:
-        """The application."""
         return cast("Application", self.app)
 
     @property
@@ -135,7 +133,6 @@ class Page(Screen[None]):
             self.drawn_signal.publish(self)  # the heading, where the page draws nothing
 
     def on_idle(self) -> None:
-        """Tells that the page has drawn what changed."""
         self.drawn_signal.publish(self)
 
     def in_thread(
@@ -195,7 +192,6 @@ class Page(Screen[None]):
         self.call_after_refresh(self._drop_hidden_focus)
 
     def _drop_hidden_focus(self) -> None:
-        """Takes the focus from a hidden field, which would swallow the keys."""
         focused = self.focused
         if focused is not None and not all(node.display for node in focused.ancestors_with_self):
             self.set_focus(None)

@@ -55,7 +55,6 @@ class Preferences(Struct, frozen=True):
     themes: Mapping[str, Mapping[str, Any]] = {}
 
     def made_themes(self) -> list[Theme]:
-        """The themes, as Textual has them."""
         return [Theme(name=name, **colours) for name, colours in self.themes.items()]
 
 

@@ -280,14 +280,12 @@ def _captured(
 
 
 def _named(request: Request) -> Iterator[Target]:
-    """The targets of a run that can be worked on."""
     for text in request.targets:
         with suppress(KinspectError):
             yield from (target for target in resolve(text) if target.fault is None)
 
 
 def _has(variant: Variant, constexprs: Mapping[str, Value]) -> bool:
-    """Whether a variant was compiled with these constexprs."""
     return all(
         name in variant.constexprs and variant.constexprs[name] == value
         for name, value in constexprs.items()

@@ -38,7 +38,6 @@ class ControlCharacters(LineFilter):
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Returns the segments of a line without control characters."""
         if all(segment.text.isprintable() for segment in segments):
             return segments
         return [

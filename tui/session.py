@@ -72,7 +72,6 @@ class SessionKernel(Struct, frozen=True):
         return metric.value if metric is not None else None
 
     def count(self, severity: str) -> int:
-        """The number of findings of a severity."""
         return sum(finding.severity == severity for finding in self.report.findings)
 
 
@@ -151,7 +150,6 @@ class Session(Struct):
         self.changed()
 
     def take(self, event: Happening) -> None:
-        """Adds an event of the pipeline to the session."""
         if isinstance(event, Captured):
             self.progress.expected += len(event.variants)
             self.progress.captured += 1
@@ -242,7 +240,6 @@ class Session(Struct):
         return previous if previous is not None and previous.report is not entry.report else None
 
     def ordered(self) -> list[SessionKernel]:
-        """The kernels in the order of the targets."""
         return sorted(self.entries.values(), key=lambda entry: (entry.order, bool(entry.tried)))
 
     def tried(self) -> list[SessionKernel]:
@@ -259,7 +256,6 @@ class Session(Struct):
         return key in self.stale and not self.progress.running
 
     def removed_file(self, entry: SessionKernel) -> Path | None:
-        """The removed file that a kernel was read or captured from, or that has its source."""
         if not self.removed:
             return None
         source = entry.report.source

@@ -52,7 +52,6 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="kinspect watch", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -77,7 +76,6 @@ class Watcher:
 
     @property
     def watched(self) -> frozenset[Path]:
-        """The files that are watched now."""
         return frozenset(self._fingerprints)
 
     def _run(self) -> None:

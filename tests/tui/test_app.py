@@ -22,22 +22,12 @@ from msgspec.structs import replace
 from textual.color import Color
 from textual.pilot import Pilot
 from textual.theme import Theme
-from tui_screens import text_of
+from tui_screens import text_of, until
 
 ROOT = Path(__file__).parent.parent.parent
 TUI = ROOT / "tui"
 ISA = ROOT / "tests" / "data" / "isa"
 KEYED = [name for name, known in PAGES.items() if known.key]
-
-
-async def until(pilot: Pilot[Any], what: Any, seconds: float = 60.0) -> None:
-    """Waits until something holds."""
-    steps = int(seconds / 0.05)
-    for _ in range(steps):
-        if what():
-            return
-        await pilot.pause(0.05)
-    raise AssertionError(f"did not happen:\n{text_of(pilot.app)}")
 
 
 # --------------------------------------------------------------------------- pages
@@ -102,7 +92,9 @@ async def test_every_page_shrinks_to_next_to_nothing_and_back(opened: Any, repor
             for size in ((20, 5), (1, 1), (80, 24)):
                 await pilot.resize_terminal(*size)
                 await pilot.pause()
-                await pilot.press("j")
+                await pilot.press(*"jnvvgGZ", "slash", "x", "escape", "less_than_sign")
+                while app.screen is not page_of(app):
+                    app.pop_screen()
             assert app.size == (80, 24)
             assert name == page_of(app).NAME
             while app.screen is not page_of(app):
@@ -185,11 +177,18 @@ async def test_leaving_ends_the_run() -> None:
 # --------------------------------------------------------------------------- commands
 
 
-@pytest.mark.parametrize("key", ["colon", "ctrl+p"])
-async def test_a_command_goes_to_a_page(opened: Any, key: str) -> None:
+async def test_a_command_goes_to_a_page_and_a_number_to_a_line(opened: Any) -> None:
     async with opened(page="findings") as pilot:
-        await pilot.press(key, *"go to prof", "enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, page_class("profile")))
+        for key, name in (("colon", "profile"), ("ctrl+p", "occupancy")):
+            await pilot.press(key, *f"go to {name[:4]}", "enter")
+            await until(pilot, lambda name=name: isinstance(pilot.app.screen, page_class(name)))
+        await pilot.press("colon", "3", "enter")  # a page without lines says so
+        await until(pilot, lambda: len(pilot.app._notifications) == 1)
+        for name in ("kernels", "findings"):
+            pilot.app.action_page(name)
+            await pilot.pause()
+            await pilot.press("colon", "3", "enter")
+            await until(pilot, lambda: pilot.app.screen.focused.cursor == 2)
 
 
 async def test_commands_are_the_keys_of_the_page_and_no_others(opened: Any) -> None:
@@ -201,19 +200,6 @@ async def test_commands_are_the_keys_of_the_page_and_no_others(opened: Any) -> N
     assert {f"Theme: {theme.name}" for theme in THEMES} <= offered
     assert {f"Go to {PAGES[name].title}" for name in KEYED} <= offered
     assert not {title for title in offered if "word" in title or title in ("Up", "Page down")}
-
-
-@pytest.mark.parametrize("page", ["kernels", "findings"])
-async def test_a_number_goes_to_that_line_on_every_page(opened: Any, page: str) -> None:
-    async with opened(page=page) as pilot:
-        await pilot.press("colon", "3", "enter")
-        await until(pilot, lambda: pilot.app.screen.focused.cursor == 2)
-
-
-async def test_a_page_without_lines_says_so(opened: Any) -> None:
-    async with opened(page="occupancy") as pilot:
-        await pilot.press("colon", "3", "enter")
-        await until(pilot, lambda: len(pilot.app._notifications) == 1)
 
 
 # --------------------------------------------------------------------------- themes
@@ -348,18 +334,24 @@ def test_colours_come_from_the_theme() -> None:
     assert not found
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-async def test_the_pages_in_the_title_row_take_clicks(opened: Any, width: int) -> None:
-    async with opened(size=(width, 24)) as pilot:
-        app = pilot.app
-        row = text_of(app).splitlines()[0]
-        await pilot.click(offset=(row.rindex("5"), 0))
-        await pilot.pause()
-        assert page_of(app).NAME == "occupancy"
-        row = text_of(app).splitlines()[0]
-        await pilot.click(offset=(row.rindex("1 " if width > 60 else "1"), 0))
-        await pilot.pause()
-        assert page_of(app).NAME == "kernels"
-        title = text_of(app).splitlines()[0].index("Kernels")
-        await pilot.click(offset=(title, 0))
-        assert page_of(app).NAME == "kernels"
+async def test_the_pages_in_the_title_row_take_clicks(opened: Any) -> None:
+    async with opened(size=(60, 24)) as pilot:
+        for width in (60, 80, 120):
+            await pilot.resize_terminal(width, 24)
+            await pilot.pause()
+            await title_row_takes_clicks(pilot, width)
+
+
+async def title_row_takes_clicks(pilot: Pilot[Any], width: int) -> None:
+    app = pilot.app
+    row = text_of(app).splitlines()[0]
+    await pilot.click(offset=(row.rindex("5"), 0))
+    await pilot.pause()
+    assert page_of(app).NAME == "occupancy"
+    row = text_of(app).splitlines()[0]
+    await pilot.click(offset=(row.rindex("1 " if width > 60 else "1"), 0))
+    await pilot.pause()
+    assert page_of(app).NAME == "kernels"
+    title = text_of(app).splitlines()[0].index("Kernels")
+    await pilot.click(offset=(title, 0))
+    assert page_of(app).NAME == "kernels"

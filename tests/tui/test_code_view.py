@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.tui.themes import THEMES
@@ -51,27 +50,27 @@ def place(view: CodeView, text: str) -> int:
     return next(y for y, row in enumerate(seen(view)) if row.startswith(text))
 
 
-@pytest.mark.parametrize("cursor", [0, 3, 7, 1502, 1505, 2999])
-async def test_folds_that_come_later_move_nothing_under_the_eyes(cursor: int) -> None:
+async def test_folds_that_come_later_move_nothing_under_the_eyes() -> None:
     app = Shown()
     async with app.run_test(size=(60, 21)) as pilot:
-        view = app.view
-        view.show(Text(LINES), cursor)
-        await pilot.pause()
-        before = place(view, f"line {cursor} ")
-        view.update_folds(FOLDS, FOLDS)
-        await pilot.pause()
-        assert view.cursor == cursor
-        # What is folded away above the cursor may leave too little to stand above it.
-        assert place(view, f"line {cursor} ") == (3 if cursor == 7 else before)
-        closed = sum(" ⋯4" in row for row in seen(view))
-        assert closed >= 2 or cursor == 2999
-        if cursor not in (1502, 3):
-            assert len(view.folded) == len(FOLDS)
-        else:  # a fold that would hide the cursor stays open
-            assert view.folded == set(FOLDS) - {cursor - cursor % 10}
-        view.update_folds(FOLDS, FOLDS)
-        assert view.cursor == cursor
+        for cursor in (0, 3, 7, 1502, 1505, 2999):
+            view = app.view
+            view.show(Text([*LINES]), cursor)
+            await pilot.pause()
+            before = place(view, f"line {cursor} ")
+            view.update_folds(FOLDS, FOLDS)
+            await pilot.pause()
+            assert view.cursor == cursor
+            # What is folded away above the cursor may leave too little to stand above it.
+            assert place(view, f"line {cursor} ") == (3 if cursor == 7 else before)
+            closed = sum(" ⋯4" in row for row in seen(view))
+            assert closed >= 2 or cursor == 2999
+            if cursor not in (1502, 3):
+                assert len(view.folded) == len(FOLDS)
+            else:  # a fold that would hide the cursor stays open
+                assert view.folded == set(FOLDS) - {cursor - cursor % 10}
+            view.update_folds(FOLDS, FOLDS)
+            assert view.cursor == cursor
 
 
 async def test_what_was_opened_is_not_closed_by_folds_that_come_later() -> None:

@@ -9,10 +9,9 @@ import pytest
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.tui.pages import page_class
 from kinspect.tui.screens.compare import comparison
 from kinspect.tui.screens.compare.chooser import Chooser
-from kinspect.tui.screens.compare.page import ComparePage
+from kinspect.tui.screens.compare.compare_page import ComparePage
 from kinspect.tui.screens.compare.views import SideBySide
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
@@ -269,19 +268,6 @@ async def test_one_kernel_alone_cannot_be_compared(opened: Any, pair: Report) ->
         assert "no kernel is open yet" in await settled(pilot)
         await pressed(pilot, "enter", "A", "B", "slash", "escape")
         assert pilot.app.screen.query_one(Chooser).display
-
-
-async def test_a_tiny_terminal_does_not_break_it(opened: Any, pair: Report) -> None:
-    async with opened((20, 5), "compare", of=pair) as pilot:
-        await pressed(pilot, "enter", "j", "enter", "v", "v", "v", "Z", "x", "c", "c")
-        await pilot.resize_terminal(1, 1)
-        await pressed(pilot, "x", "v", "v", "v", "right_square_bracket", "j")
-        await pilot.resize_terminal(120, 40)
-        assert "before.s → after.s" in await settled(pilot)
-
-
-def test_the_page_is_known_by_name() -> None:
-    assert page_class("compare") is ComparePage
 
 
 def test_big_kernels_are_compared_in_another_process(

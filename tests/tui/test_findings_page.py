@@ -10,9 +10,8 @@ import pytest
 from kernel_times import kernel_time
 from kinspect.inspector.model import Finding, Location, Report, Saving
 from kinspect.inspector.pipeline.events import Reported
-from kinspect.tui import pages
-from kinspect.tui.screens.findings import page as module
-from kinspect.tui.screens.findings.page import FindingsPage
+from kinspect.tui.screens.findings import findings_page as module
+from kinspect.tui.screens.findings.findings_page import FindingsPage
 from kinspect.tui.widgets.filter_line import FilterLine
 from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
@@ -330,17 +329,6 @@ async def test_kernels_that_come_later_are_added_and_the_cursor_stays(
         assert len(rows(pilot)) == 9
 
 
-async def test_a_tiny_terminal_does_not_break_it(opened: Any) -> None:
-    async with opened((20, 5), "findings") as pilot:
-        await pressed(
-            pilot, "n", "v", "slash", "x", "escape", "Z", "greater_than_sign", "less_than_sign", "G"
-        )
-        await pilot.resize_terminal(1, 1)
-        await pressed(pilot, "n", "f", "g")
-        await pilot.resize_terminal(120, 40)
-        assert "by kernel" in await settled(pilot)
-
-
 async def test_two_thousand_findings_filter_in_time(opened: Any, report: Report) -> None:
     kernels = tuple(
         replace(kernel, id=f"{kernel.id}#{n}") for n in range(400) for kernel in report.kernels
@@ -356,10 +344,6 @@ async def test_two_thousand_findings_filter_in_time(opened: Any, report: Report)
             took.append(time.process_time() - before)
         assert len(rows(pilot)) == 2004
         assert sorted(took)[len(took) // 2] < 0.3, took  # 0.03 s on an idle machine
-
-
-def test_the_page_is_known_by_name() -> None:
-    assert pages.page_class("findings") is FindingsPage
 
 
 async def test_what_all_kernels_share_is_said_once(opened: Any, report: Report) -> None:
@@ -421,12 +405,3 @@ async def test_a_group_tells_what_its_findings_propose(opened: Any, report: Repo
         assert "add tl.multiple_of(x, 16)" in shown
         assert shown.count("use a larger block") == 1
         assert "{" not in shown
-
-
-async def test_where_there_are_few_rows_the_list_has_them(opened: Any) -> None:
-    async with opened((20, 7), "findings") as pilot:
-        shown = await settled(pilot)
-        assert "▾ ✖ KI001" in shown
-        assert "✖ small" in shown
-        await pilot.resize_terminal(120, 40)
-        assert "What to change" in await settled(pilot)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import pytest
 from kinspect.inspector.model import ErrorRecord, Report
 from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
@@ -24,8 +23,7 @@ def steering(pilot: Pilot[Any]) -> set[str]:
     return {c for c in text_of(pilot.app) if unicodedata.category(c) in steering} - {"\n"}
 
 
-@pytest.mark.parametrize("page", ["kernels", "findings", "occupancy", "profile", "passes"])
-async def test_every_page(opened: Make, report: Report, page: str) -> None:
+async def test_every_page(opened: Make, report: Report) -> None:
     kernel = report.kernels[0]
     finding = replace(kernel.findings[0], message=f"m{EVIL}", fix=f"f{EVIL}")
     hostile = replace(
@@ -33,11 +31,12 @@ async def test_every_page(opened: Make, report: Report, page: str) -> None:
     )
     error = ErrorRecord(f"f{EVIL}.s", f"k{EVIL}", "compile", f"m{EVIL}", f"h{EVIL}", f"o{EVIL}")
     of = replace(report, kernels=(hostile, *report.kernels[1:]), errors=(error,))
-    async with opened(page=page, of=of) as pilot:
-        await pilot.pause()
-        assert steering(pilot) == set()
-        if page == "kernels":
-            assert "[bold red on blue]" in text_of(pilot.app)
+    async with opened(of=of) as pilot:
+        assert "[bold red on blue]" in text_of(pilot.app)
+        for page in ("kernels", "findings", "occupancy", "profile", "passes"):
+            pilot.app.action_page(page)
+            await pilot.pause()
+            assert steering(pilot) == set(), page
 
 
 async def test_a_message_is_no_markup(opened: Make) -> None:

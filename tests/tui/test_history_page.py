@@ -14,9 +14,8 @@ from kinspect.inspector.bench.history.store import FILE, History
 from kinspect.inspector.explain.plot import MARKS, Chart, Series, Tick
 from kinspect.inspector.model import Report
 from kinspect.tui.application import Opening
-from kinspect.tui.pages import page_class
 from kinspect.tui.screens.history.dialogues import RunScreen
-from kinspect.tui.screens.history.page import HistoryPage
+from kinspect.tui.screens.history.history_page import HistoryPage
 from kinspect.tui.screens.history.queries import history_at, kernel_history, number, overview
 from kinspect.tui.screens.history.run_plot import RunPlot, drawn, legend, picture, scale_of
 from kinspect.tui.screens.list_chooser import ListChooser
@@ -244,16 +243,6 @@ async def test_it_is_read_again_and_a_damaged_file_is_said(opened: Any, folder: 
         assert isinstance(pilot.app.screen, HistoryPage)
 
 
-async def test_a_tiny_terminal_does_not_break_it(opened: Any, folder: Path) -> None:
-    async with opened((20, 5), opening=of(folder)) as pilot:
-        await settled(pilot)
-        await pressed(pilot, "j", "C", "escape", "a", "enter", "enter", "escape")
-        await pilot.resize_terminal(1, 1)
-        await pressed(pilot, "C", "escape", "a")
-        await pilot.resize_terminal(120, 40)
-        assert "History  calls" in await settled(pilot)
-
-
 # --------------------------------------------------------------------------- data and plot
 
 
@@ -346,7 +335,3 @@ def test_a_widget_without_a_chart_says_why() -> None:
     plot = RunPlot()
     plot.show(None, "no such kernel")
     assert "no such kernel" in str(plot.render())
-
-
-def test_the_page_is_known_by_name() -> None:
-    assert page_class("history") is HistoryPage

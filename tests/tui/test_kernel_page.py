@@ -31,14 +31,14 @@ from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.present import kernel as present
 from kinspect.inspector.present.document import plain
 from kinspect.tui.screens.kernel.head import head_of
+from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from kinspect.tui.screens.kernel.linked_texts import first_line
-from kinspect.tui.screens.kernel.page import KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
 from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
-from tui_screens import EACH_SIZE, snapshot, text_of
+from tui_screens import each_size, text_of, until
 
 TESTS = Path(__file__).parent.parent
 ISA = TESTS / "data" / "isa"
@@ -59,16 +59,6 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> KernelReport:
         artifacts[kind] = Artifact(kind, "", path.stat().st_size, path)
     kernel = pipeline.collect(Request((str(folder / "attend.amdgcn"),))).kernels[0]
     return replace(kernel, artifacts=artifacts)
-
-
-async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
-    """Lets the application work until something holds."""
-    for _ in range(1000):
-        if holds():
-            await pilot.pause()
-            return
-        await pilot.pause(0.01)
-    raise AssertionError("it did not come to that")
 
 
 @pytest.fixture
@@ -123,25 +113,15 @@ def stated(lines: list[str]) -> Iterator[tuple[int, int]]:
 # --------------------------------------------------------------------------- what is shown
 
 
-@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_screen(page_of: Open, size: tuple[int, int]) -> None:
-    async with page_of(size) as (pilot, page):
-        snapshot(pilot.app, f"kernel_{size[0]}x{size[1]}")
-        shown = [one for one in page.query(Pane) if one.is_on_screen]
-        assert len(shown) == {80: 1, 120: 2, 200: 3}[size[0]]
-        text = text_of(pilot.app)
-        assert "attend  gfx950" in text  # the crumb
-        assert "Main loop L1" in text
-        assert size[0] == 80 or "VALU" in text
-
-
-async def test_text_and_card_show_what_the_report_says(page_of: Open, linked: KernelReport) -> None:
-    async with page_of((120, 60)) as (pilot, _):
-        text = text_of(pilot.app)
-        main = next(loop for loop in linked.loops if loop.id == linked.main_loop)
-        instructions = main.metrics["count.instructions"].value
-        assert re.search(rf"instructions +{instructions}\b", text)
-        assert f"{main.metrics['count.lds_read'].value} reads" in text
+async def test_screen(page_of: Open) -> None:
+    async with page_of((80, 24)) as (pilot, page):
+        async for width, _ in each_size(pilot, "kernel"):
+            shown = [one for one in page.query(Pane) if one.is_on_screen]
+            assert len(shown) == {80: 1, 120: 2, 200: 3}[width]
+            text = text_of(pilot.app)
+            assert "attend  gfx950" in text  # the crumb
+            assert "Main loop L1" in text
+            assert width == 80 or "VALU" in text
 
 
 async def test_opens_at_the_line_asked_for(page_of: Open) -> None:
@@ -377,15 +357,6 @@ async def test_search(page_of: Open) -> None:
         assert "is not in the Python" not in status(page)
 
 
-async def test_going_to_a_line(page_of: Open) -> None:
-    async with page_of((80, 24)) as (pilot, page):
-        await pilot.press("colon", *"338", "enter")
-        assert pane(page, "amdgcn").code.cursor == 337
-        assert "v_mfma" in text_of(pilot.app)
-        await pilot.press("ctrl+o")
-        assert pane(page, "amdgcn").code.cursor != 337
-
-
 # --------------------------------------------------------------------------- the line
 
 
@@ -414,6 +385,11 @@ async def test_explanation(page_of: Open, linked: KernelReport) -> None:
 async def test_enter_shows_all_of_the_card(page_of: Open) -> None:
     async with page_of((100, 30)) as (pilot, page):
         assert re.search(r"… \d+ more: Enter", text_of(pilot.app))
+        low = page.panes.card.size.height
+        await pilot.resize_terminal(120, 60)
+        await pilot.pause()
+        assert low < page.panes.card.size.height
+        assert "more: Enter" not in text_of(pilot.app)
         assert "Memory in this loop" in page.texts.card_text()
         await pilot.press("enter")
         shown = str(pilot.app.screen.query_one(Static).content)
@@ -439,20 +415,16 @@ async def test_enter_shows_all_of_the_card(page_of: Open) -> None:
         assert any(re.search(r"; for \d+ (\d+ )*\w*load\w* ", row) for row in listed)
 
 
-@pytest.mark.parametrize(
-    "size",
-    [(80, 24), pytest.param((120, 40), marks=pytest.mark.slow), (200, 60)],
-    ids=lambda size: f"{size[0]}",
-)
-async def test_going_round_the_panes_keeps_every_place(page_of: Open, size: Any) -> None:
-    async with page_of(size) as (pilot, page):
-        for line in (300, 338, 345):
-            await pilot.press("colon", *str(line), "enter")
-            places = [slot.code.cursor for slot in page.panes.slots]
-            for keys in (("tab",) * 3, ("shift+tab",) * 3):
-                await pilot.press(*keys)
-                assert page.panes.current.kind == "amdgcn"
-                assert [slot.code.cursor for slot in page.panes.slots] == places
+async def test_going_round_the_panes_keeps_every_place(page_of: Open) -> None:
+    async with page_of() as (pilot, page):
+        async for _ in each_size(pilot):
+            for line in (300, 338, 345):
+                await pilot.press("colon", *str(line), "enter")
+                places = [slot.code.cursor for slot in page.panes.slots]
+                for keys in (("tab",) * 3, ("shift+tab",) * 3):
+                    await pilot.press(*keys)
+                    assert page.panes.current.kind == "amdgcn"
+                    assert [slot.code.cursor for slot in page.panes.slots] == places
 
 
 async def test_copying_lines(page_of: Open) -> None:
@@ -471,25 +443,21 @@ async def test_copying_lines(page_of: Open) -> None:
 
 
 async def test_editor(page_of: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kinspect.tui.screens.kernel import page as kernel
+    from kinspect.tui.screens.kernel import kernel_page as kernel
 
+    monkeypatch.delenv("EDITOR", raising=False)
+    monkeypatch.delenv("VISUAL", raising=False)
     asked = []
-    monkeypatch.setattr(kernel, "open_editor", lambda app, file, line: asked.append((file, line)))
     async with page_of((80, 24), line=338) as (pilot, page):
+        await pilot.press("e")
+        assert any("EDITOR" in note.message for note in pilot.app._notifications)
+        monkeypatch.setattr(
+            kernel, "open_editor", lambda app, file, line: asked.append((file, line))
+        )
         lead = pane(page, "source").code.cursor + 1
         await pilot.press("e")
         assert asked == [(page.texts.loaded.texts.files["source"], lead)]
         assert lead == 38
-
-
-async def test_editor_missing_is_a_message(page_of: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("EDITOR", raising=False)
-    monkeypatch.delenv("VISUAL", raising=False)
-    async with page_of((80, 24)) as (pilot, page):
-        await pilot.press("e")
-        await pilot.pause()
-        assert pilot.app.screen is page
-        assert any("EDITOR" in note.message for note in pilot.app._notifications)
 
 
 async def test_what_a_kernel_rests_on_stands_in_the_card(
@@ -504,21 +472,6 @@ async def test_what_a_kernel_rests_on_stands_in_the_card(
         assert "assumed: the version of lib" in text
     async with page_of((200, 50)) as (pilot, _):
         assert "assumed" not in text_of(pilot.app)
-
-
-async def test_the_panel_grows_with_the_height_and_marks_what_it_cuts(page_of: Open) -> None:
-    rows = {}
-    for height in (30, 60):
-        async with page_of((120, height)) as (pilot, page):
-            rows[height] = page.panes.card.size.height
-            assert ("more: Enter" in card_text(pilot.app)) == (height == 30)
-    assert rows[30] < rows[60]
-
-
-def card_text(app: Any) -> str:
-    card = app.screen.panes.card
-    lines = [card.render_line(y).text for y in range(card.size.height)]
-    return "\n".join(lines)
 
 
 # --------------------------------------------------------------------------- the head

@@ -14,14 +14,14 @@ from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.screens.columns_menu import ColumnsMenu
 from kinspect.tui.screens.kernel.card import facts_of
-from kinspect.tui.screens.kernel.page import NOTHING_HOT, KernelPage
+from kinspect.tui.screens.kernel.kernel_page import NOTHING_HOT, KernelPage
 from kinspect.tui.screens.kernel.pane import Pane
 from kinspect.tui.state import State
 from kinspect.tui.widgets.code import CodeView
 from msgspec.structs import replace
 from textual.events import Click
 from textual.pilot import Pilot
-from tui_screens import EACH_SIZE, snapshot, text_of
+from tui_screens import each_size, text_of
 
 SMALL = Path(__file__).parent.parent / "data" / "small_gfx942.s"
 Open = Callable[..., Any]
@@ -92,15 +92,13 @@ def conflicts(report: KernelReport) -> list[int]:
     return [op.line - 1 for op in sorted(ops, key=lambda op: -(op.use.conflicts or 0))]  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_screen(page_of: Open, kernel: KernelReport, size: tuple[int, int]) -> None:
-    async with page_of(size) as (pilot, _):
+async def test_screen(page_of: Open) -> None:
+    async with page_of((80, 24)) as (pilot, _):
         await pilot.press("s", "s", "t")
-        await pilot.pause()
-        snapshot(pilot.app, f"kernel_columns_{size[0]}x{size[1]}")
-        text = text_of(pilot.app)
-        assert "▾banks" in text
-        assert "cycles of LDS bank conflicts" in text
+        async for _ in each_size(pilot, "kernel_columns"):
+            text = text_of(pilot.app)
+            assert "▾banks" in text
+            assert "cycles of LDS bank conflicts" in text
 
 
 async def test_t_walks_the_hottest_lines_of_the_first_cost(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,12 @@ from kinspect.inspector.profile.placing.stalls import source_costs
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
 from kinspect.tui.screens.kernel.columns import WIDTH, share_cell
-from kinspect.tui.screens.kernel.page import KernelPage
-from kinspect.tui.screens.profile.page import ProfilePage
+from kinspect.tui.screens.kernel.kernel_page import KernelPage
+from kinspect.tui.screens.profile.profile_page import ProfilePage
 from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
-from tui_screens import EACH_SIZE, snapshot, text_of
+from tui_screens import each_size, snapshots, text_of, until
 
 TESTS = Path(__file__).parent.parent
 ISA = TESTS / "data" / "isa"
@@ -99,26 +99,24 @@ def timed(stalled: KernelReport) -> KernelReport:
     return replace(stalled, time=time)
 
 
-@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_predicted_stalls_stand_beside_measured_ones(
-    opened: Any, timed: KernelReport, size: tuple[int, int]
+    opened: Any, timed: KernelReport
 ) -> None:
     assert timed.time is not None
     barrier = next(row for row in timed.time.instructions if row.reason == "barrier")
-    async with page_of(opened, timed, size) as (pilot, page):
+    async with page_of(opened, timed, (80, 24)) as (pilot, page):
         pane = page.panes.pane_of("amdgcn")
         assert pane is not None
         page.marks.jump(pane, barrier.line - 1)
-        await pilot.pause()
-        text = text_of(pilot.app)
         percent = 100 * barrier.stalled / timed.time.stalled
-        if size[0] != 120:  # where two panes leave the code no room for both
-            assert "stall% pred%" in text
-            assert f" {percent:.1f} bar" in gutter(page, "amdgcn", barrier.line)
-        assert text.splitlines()[1] == " 41 µs (30–57, estimated)  limited by memory latency"
-        if size[1] > 24:
-            assert f"{percent:.1f} % of stalls, barrier" in text
-        snapshot(pilot.app, f"kernel_predicted_{size[0]}x{size[1]}")
+        async for width, height in each_size(pilot, "kernel_predicted"):
+            text = text_of(pilot.app)
+            if width != 120:  # where two panes leave the code no room for both
+                assert "stall% pred%" in text
+                assert f" {percent:.1f} bar" in gutter(page, "amdgcn", barrier.line)
+            assert text.splitlines()[1] == " 41 µs (30–57, estimated)  limited by memory latency"
+            if height > 24:
+                assert f"{percent:.1f} % of stalls, barrier" in text
 
 
 async def test_the_source_has_predicted_shares_where_nothing_was_measured(
@@ -151,15 +149,6 @@ def total(report: KernelReport) -> int:
     return sum(line.stall_cycles or 0 for line in report.measured_lines)
 
 
-async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
-    for _ in range(3000):
-        if holds():
-            await pilot.pause()
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(text_of(pilot.app))
-
-
 @asynccontextmanager
 async def page_of(
     opened: Any, kernel: KernelReport, size: tuple[int, int] = (120, 40), **goal: Any
@@ -184,11 +173,8 @@ def gutter(page: KernelPage, kind: str, line: int) -> str:
     return text
 
 
-@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_the_gutter_has_a_measured_column(
-    opened: Any, stalled: KernelReport, size: tuple[int, int]
-) -> None:
-    async with page_of(opened, stalled, size) as (pilot, page):
+async def test_the_gutter_has_a_measured_column(opened: Any, stalled: KernelReport) -> None:
+    async with page_of(opened, stalled, (80, 24)) as (pilot, page):
         await pilot.press("t")
         await pilot.pause()
         text = text_of(pilot.app)
@@ -201,7 +187,7 @@ async def test_the_gutter_has_a_measured_column(
         assert stalled.measured_lines[0].stall_cycles == 0
         for line in (stalled.measured_lines[0].line, worst.line + 1):
             assert "." not in gutter(page, "amdgcn", line)
-        snapshot(pilot.app, f"kernel_measured_{size[0]}x{size[1]}")
+        await snapshots(pilot, "kernel_measured")
 
 
 async def test_source_and_ttgir_have_the_sums_of_source_lines(
@@ -368,7 +354,7 @@ async def test_a_recording_from_its_folder_to_the_line_that_stalls(tmp_path: Pat
         said = text_of(app)
         assert "attend" in said
         assert "2 dispatches, 1 warm-up left out: 51 us" in said
-        assert "Where it stalls" in said
+        assert "where it stalls" in said
         assert f"{wanted}  " in said
         assert "14,000" in said
         assert kernel.id in app.session.entries

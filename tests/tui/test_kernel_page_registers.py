@@ -14,7 +14,7 @@ from kinspect.inspector.model import KernelReport, LoopTraffic, Report, SourceLo
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.screens.kernel.card import card_of, lds_rows_at
-from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_kernels import BUFFERS

@@ -217,14 +217,11 @@ def recompile(app: Any) -> None:
     app.session.add_tried(other(entry.report, 10), entry, "waves_per_eu=2")
 
 
-@pytest.mark.parametrize("key", ["q", "ctrl+q", "ctrl+c"])
-async def test_leaving_asks_before_recompiled_kernels_are_lost(
-    opened: Callable[..., Any], key: str
-) -> None:
+async def test_leaving_asks_before_recompiled_kernels_are_lost(opened: Callable[..., Any]) -> None:
     async with opened() as pilot:
         app = pilot.app
         recompile(app)
-        for stays in ("escape", "q"):
+        for key, stays in (("q", "escape"), ("ctrl+q", "q"), ("ctrl+c", "q")):
             await pilot.press(key)
             await pilot.pause()
             assert isinstance(app.screen, LeaveScreen)
@@ -233,7 +230,7 @@ async def test_leaving_asks_before_recompiled_kernels_are_lost(
             await pilot.pause()
             assert not app._exit
             assert not isinstance(app.screen, LeaveScreen)
-        await pilot.press(key)
+        await pilot.press("q")
         await pilot.pause()
         await pilot.press("d")
         await pilot.pause()

@@ -9,9 +9,6 @@ from collections.abc import Iterator
 import kinspect.tui as tui
 import pytest
 from kinspect.tui.key_table import KEYS, bind
-from kinspect.tui.page_table import PAGES
-from kinspect.tui.pages import page_class
-from kinspect.tui.screens.help import groups_of
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import ModalScreen
@@ -71,16 +68,3 @@ def test_a_binding_has_the_keys_of_its_verb() -> None:
     ]
     with pytest.raises(KeyError):
         bind("no such verb", "nothing")
-
-
-@pytest.mark.parametrize("name", [name for name, spec in PAGES.items() if spec.key])
-async def test_the_question_mark_opens_the_help_of_every_page(opened, name: str) -> None:  # type: ignore[no-untyped-def]
-    async with opened(size=(120, 40), page=name) as pilot:
-        page = pilot.app.screen
-        assert isinstance(page, page_class(name))
-        everywhere = {row.description: row.keys for row in groups_of(page)[-1].rows}
-        assert "?" in everywhere["Help"]
-        await pilot.press("question_mark")
-        assert type(pilot.app.screen).__name__ == "HelpScreen"
-        await pilot.press("question_mark")
-        assert pilot.app.screen is page

@@ -29,7 +29,7 @@ from textual.screen import Screen
 from textual.style import Style
 from textual.widgets import Static
 from tui_kernels import tuned, waves
-from tui_screens import text_of
+from tui_screens import text_of, until
 
 Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 TUI = Path(__file__).parents[2] / "tui"
@@ -235,21 +235,23 @@ class _Child:
         pass
 
 
-@pytest.mark.parametrize("name", ["failure", "explanation", "recompile", "trials", "list"])
 async def test_a_dialogue(
-    opened: Make, report: Report, ran: list[str], monkeypatch: pytest.MonkeyPatch, name: str
+    opened: Make, report: Report, ran: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kinspect.tui.screens.trials.MessagingChild", lambda *work: _Child())
     async with opened((200, 60), of=replace(report, kernels=(hostile(report),))) as pilot:
-        screen = dialogue(name, pilot.app)
-        pilot.app.push_screen(screen)
-        await pilot.pause()
-        frame = next(iter(screen.children))
-        assert frame._border_title is not None
-        assert EVIL in frame._border_title.plain
-        assert not frame._border_title.spans
-        assert await click_on(pilot) >= 1
-        assert pilot.app.screen is screen
+        for name in ("failure", "explanation", "recompile", "trials", "list"):
+            screen = dialogue(name, pilot.app)
+            pilot.app.push_screen(screen)
+            await pilot.pause()
+            frame = next(iter(screen.children))
+            assert frame._border_title is not None
+            assert EVIL in frame._border_title.plain
+            assert not frame._border_title.spans
+            assert await click_on(pilot) >= 1
+            assert pilot.app.screen is screen
+            pilot.app.pop_screen()
+            await pilot.pause()
         assert ran == []
 
 
@@ -265,11 +267,13 @@ async def test_a_failed_row_and_its_text(opened: Make, report: Report, ran: list
         assert ran == []
 
 
-@pytest.mark.parametrize("page", ["kernels", "findings", "occupancy", "profile", "passes"])
-async def test_a_page(opened: Make, report: Report, ran: list[str], page: str) -> None:
+async def test_a_page(opened: Make, report: Report, ran: list[str]) -> None:
     of = replace(report, kernels=(hostile(report),))
-    async with opened(page=page, of=of) as pilot:
-        await click_on(pilot)
+    async with opened(of=of) as pilot:
+        for page in ("kernels", "findings", "occupancy", "profile", "passes"):
+            pilot.app.action_page(page)
+            await pilot.pause()
+            await click_on(pilot)
         for command in pilot.app.get_system_commands(pilot.app.screen):  # Textual parses these
             assert "@" not in f"{command.title}{command.help}"
         assert ran == []
@@ -313,14 +317,6 @@ async def test_no_style_is_a_button(opened: Make, ran: list[str]) -> None:
         assert ran == []
 
 
-async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
-    for _ in range(1000):
-        if holds():
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(text_of(pilot.app))
-
-
 async def test_scrollbars_are_worked_by_the_mouse(opened: Make) -> None:
     async with opened((80, 24)) as pilot:
         screen = HelpScreen(pilot.app.screen)
@@ -338,10 +334,9 @@ async def test_scrollbars_are_worked_by_the_mouse(opened: Make) -> None:
         await until(pilot, lambda: box.scroll_y < below)
 
 
-async def test_a_frame_without_keys_has_no_subtitle(opened: Make) -> None:
-    async with opened():
-        frame = VerticalScroll()
-        entitle(frame, "[b]a[/b]")
-        assert frame._border_title is not None
-        assert frame._border_title.plain == "[b]a[/b]"
-        assert frame._border_subtitle is None
+def test_a_frame_without_keys_has_no_subtitle() -> None:
+    frame = VerticalScroll()
+    entitle(frame, "[b]a[/b]")
+    assert frame._border_title is not None
+    assert frame._border_title.plain == "[b]a[/b]"
+    assert frame._border_subtitle is None

@@ -12,7 +12,7 @@ from kinspect.inspector.explain.occupancy_view import occupancy_lines
 from kinspect.inspector.metrics.occupancy import occupancy
 from kinspect.inspector.model import Demand, KernelReport, Report
 from kinspect.inspector.pipeline.events import Reported
-from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from kinspect.tui.screens.list_chooser import ListChooser
 from kinspect.tui.screens.occupancy.answer import answer_lines, why_two
 from kinspect.tui.screens.occupancy.curves import curves
@@ -23,13 +23,13 @@ from kinspect.tui.screens.occupancy.fields import (
     fields_of,
     parsed,
 )
-from kinspect.tui.screens.occupancy.page import FigureInput, OccupancyPage
+from kinspect.tui.screens.occupancy.occupancy_page import FigureInput, OccupancyPage
 from kinspect.tui.widgets.step_plot import StepFunction, StepPlot
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
 from tui_kernels import BUFFERS
-from tui_screens import EACH_SIZE, SIZES, snapshot, text_of
+from tui_screens import each_size, snapshots, text_of
 
 ASKED = (
     ("gfx942", Demand(132, 0, 30, 30000, 4)),
@@ -103,11 +103,10 @@ def only(report: Report, name: str) -> Report:
 # ------------------------------------------------------------------ the page
 
 
-@pytest.mark.parametrize("size", EACH_SIZE)
-async def test_snapshot(opened: Any, report: Report, size: tuple[int, int]) -> None:
-    async with opened(size=size, page="occupancy", of=only(report, "small")) as pilot:
+async def test_snapshot(opened: Any, report: Report) -> None:
+    async with opened(page="occupancy", of=only(report, "small")) as pilot:
         await put(pilot, vgprs=132, lds=20000)
-        snapshot(pilot.app, f"occupancy_{size[0]}x{size[1]}")
+        await snapshots(pilot, "occupancy")
 
 
 async def test_wrong_input_says_so_in_place(opened: Any, report: Report) -> None:
@@ -142,13 +141,7 @@ async def test_wrong_input_says_so_in_place(opened: Any, report: Report) -> None
         await pilot.press("R")
         assert not wrong(pilot)
         assert "resident" in text_of(pilot.app)
-
-
-async def test_what_no_wave_can_have_is_said_beside_the_field_and_answered(
-    opened: Any, report: Report
-) -> None:
-    async with opened(page="occupancy", of=only(report, "small")) as pilot:
-        await put(pilot, vgprs=520, lds=70000)
+        await put(pilot, vgprs=520, lds=70000)  # what no wave can have is answered
         assert wrong(pilot) == {"vgprs", "lds"}
         assert beside(pilot, "vgprs") == "more than the 512 there are"
         assert "cannot launch: 520 VGPRs are more than the 512" in said(pilot)
@@ -224,9 +217,8 @@ async def test_keys_that_change_the_field(opened: Any, report: Report) -> None:
         assert {f.name: field(pilot, f.name).value for f in FIELDS} == fields_of(report.kernels[-1])
 
 
-@pytest.mark.parametrize("size", EACH_SIZE)
-async def test_keys_that_go_to_steps(opened: Any, report: Report, size: tuple[int, int]) -> None:
-    async with opened(size=size, page="occupancy", of=only(report, "small")) as pilot:
+async def test_keys_that_go_to_steps(opened: Any, report: Report) -> None:
+    async with opened(size=(80, 24), page="occupancy", of=only(report, "small")) as pilot:
         seen = []
         for _ in range(3):
             await pilot.press("right_square_bracket")
@@ -240,10 +232,7 @@ async def test_keys_that_go_to_steps(opened: Any, report: Report, size: tuple[in
         assert field(pilot, "lds").value == "16384"
         await pilot.press("right_square_bracket")
         assert field(pilot, "lds").value == "16385"
-
-
-async def test_the_next_step_is_taken(opened: Any, report: Report) -> None:
-    async with opened(page="occupancy", of=only(report, "small")) as pilot:
+        await pilot.press("R")
         await put(pilot, vgprs="132")
         assert "4 fewer VGPRs would give 4 waves/SIMD" in said(pilot)
         await pilot.press("T")
@@ -279,16 +268,16 @@ async def test_digits_are_pages_until_a_field_has_the_keys(opened: Any, report: 
 
 async def test_figures_are_told_where_a_plot_is_narrow(opened: Any, report: Report) -> None:
     """The figures stand before the words, and no unit is taken for something that is needed."""
-    for size in SIZES:
-        async with opened(size=size, page="occupancy", of=only(report, "small")) as pilot:
-            await put(pilot, vgprs=132, lds=40000)
+    async with opened(page="occupancy", of=only(report, "small")) as pilot:
+        async for width, _ in each_size(pilot):
+            await put(pilot, vgprs=132, lds=40000, waves=4)
             text = text_of(pilot.app)
             assert "● 132 → 1  ◇ ≤ 128 → 2" not in text  # LDS alone limits here
             assert "over LDS  ● 40,000 → 1  ◆ ≤ 32,768 → 2" in text, text
             await put(pilot, vgprs=224, lds=32768)
             text = text_of(pilot.app)
             assert "over LDS  ● 32,768 → 2  ◇ ≤ 21,504 → 3" in text
-            assert ("with less VGPRs" in text) == (size[0] >= 120)
+            assert ("with less VGPRs" in text) == (width >= 120)
             assert "65,536 B" in text
             await put(pilot, waves="")
             assert "over VGPRs alone  ● 224 → 2" in text_of(pilot.app)
@@ -358,26 +347,6 @@ async def test_no_kernel(opened: Any, report: Report) -> None:
         assert "resident" in said(pilot)
         await pilot.press("o", "T", "R", "plus")
         assert field(pilot, "vgprs").value == "136"
-
-
-async def test_a_click_on_a_plot(opened: Any, report: Report) -> None:
-    async with opened(page="occupancy", of=only(report, "small")) as pilot:
-        plot = page(pilot).query_one("#over-vgprs", StepPlot)
-        await pilot.click(plot, offset=(3 + plot._columns // 2, 5))
-        assert int(field(pilot, "vgprs").value) == pytest.approx(256, abs=6)
-        plot = page(pilot).query_one("#over-lds", StepPlot)
-        await pilot.click(plot, offset=(3, 5))
-        assert field(pilot, "lds").value == "0"
-
-
-async def test_resizes(opened: Any, report: Report) -> None:
-    async with opened(page="occupancy", of=only(report, "small")) as pilot:
-        for size in ((20, 5), (80, 24), (200, 60), (45, 12)):
-            await pilot.resize_terminal(*size)
-            await pilot.press("plus", "minus")
-            await pilot.pause()
-        assert "Occupancy" in text_of(pilot.app)
-        assert field(pilot, "vgprs").value == "40"
 
 
 # ------------------------------------------------------------------ figures
@@ -514,6 +483,10 @@ async def test_the_plot_draws_the_function(opened: Any, report: Report) -> None:
         assert "● 132 → 3" in rows[0]
         assert "◆ ≤ 128 → 4" in rows[0]
         assert rows[-1].rstrip().endswith("512")
+        await pilot.click(plot, offset=(3 + plot._columns // 2, 5))
+        assert int(field(pilot, "vgprs").value) == pytest.approx(256, abs=6)
+        await pilot.click(page(pilot).query_one("#over-lds", StepPlot), offset=(3, 5))
+        assert field(pilot, "lds").value == "0"
 
 
 async def test_it_is_shown_against_the_baseline(opened: Any, report: Report) -> None:

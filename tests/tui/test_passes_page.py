@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import lzma
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,13 @@ from kinspect.inspector.compile.passes import PassDump, diff, read_passes
 from kinspect.inspector.model import Artifact, KernelReport, Report, Variant
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui import child_process
-from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from kinspect.tui.screens.list_chooser import ListChooser
 from kinspect.tui.screens.passes import reading
 from kinspect.tui.screens.passes.diff_view import DiffView, diff_text, whole_line
-from kinspect.tui.screens.passes.page import PassesPage
 from kinspect.tui.screens.passes.pass_line import PassLine
 from kinspect.tui.screens.passes.pass_list import PassList, list_text
+from kinspect.tui.screens.passes.passes_page import PassesPage
 from kinspect.tui.screens.passes.reading import PassText, line_change
 from kinspect.tui.screens.passes.timeline import Timeline, levels
 from kinspect.tui.screens.text_dialogues import ExplainScreen
@@ -29,7 +28,7 @@ from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
-from tui_screens import EACH_SIZE, snapshot, text_of
+from tui_screens import snapshots, text_of, until
 
 PACKED = Path(__file__).parent.parent / "data" / "passes" / "gemm.mlir.xz"
 
@@ -56,16 +55,6 @@ def dumped(report: Report, path: Path, name: str = "small") -> Report:
     """The reports, one of them with a pass dump."""
     kernels = (with_dump(k, path) if k.name == name else k for k in report.kernels)
     return replace(report, kernels=tuple(kernels))
-
-
-async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
-    """Waits for threads and timers, as long as a test may take."""
-    for _ in range(1000):
-        await pilot.pause()
-        if holds():
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(text_of(pilot.app))
 
 
 async def read(pilot: Pilot[Any], dump: PassDump) -> None:
@@ -107,12 +96,11 @@ def of_pass(dump: PassDump, first: int, after: int) -> list[str]:
     return diff(dump, first, after).splitlines()[2:]
 
 
-@pytest.mark.parametrize("size", EACH_SIZE)
 async def test_next_and_previous_change(
-    opened: Any, report: Report, path: Path, dump: PassDump, size: tuple[int, int]
+    opened: Any, report: Report, path: Path, dump: PassDump
 ) -> None:
     changed = [p.index for p in dump.passes if p.changed]
-    async with opened(size=size, page="passes", of=dumped(report, path)) as pilot:
+    async with opened(size=(80, 24), page="passes", of=dumped(report, path)) as pilot:
         await read(pilot, dump)
         seen = [at(pilot)]
         for key in ("right_square_bracket", "n", "n"):
@@ -120,7 +108,7 @@ async def test_next_and_previous_change(
             seen.append(at(pilot))
         assert seen == changed[:4]
         await until(pilot, lambda: shown(pilot) == of_pass(dump, seen[-1], seen[-1] + 1))
-        snapshot(pilot.app, f"passes_{size[0]}x{size[1]}")
+        await snapshots(pilot, "passes")
         for key in ("left_square_bracket", "N", "N", "N"):
             await pilot.press(key)
         assert at(pilot) == changed[0]  # there is none before it
@@ -298,16 +286,6 @@ async def test_another_kernel(opened: Any, report: Report, path: Path, dump: Pas
         await until(pilot, lambda: isinstance(pilot.app.screen, KernelPage))
 
 
-async def test_the_kernel_looked_at_last(opened: Any, report: Report, path: Path) -> None:
-    async with opened(page="kernels", of=dumped(report, path)) as pilot:
-        pilot.app.last_kernel = next(k.id for k in report.kernels if k.name == "calls")
-        await pilot.press("4")
-        await until(pilot, lambda: isinstance(pilot.app.screen, PassesPage))
-        assert page(pilot).crumb().startswith("calls")
-        await pilot.press("q")
-        assert not isinstance(pilot.app.screen, PassesPage)
-
-
 async def test_no_kernel_yet(opened: Any, report: Report, path: Path, dump: PassDump) -> None:
     async with opened(page="passes", of=replace(report, kernels=())) as pilot:
         assert "No kernel is open." in text_of(pilot.app)
@@ -397,18 +375,6 @@ def test_a_text_that_nobody_reads_is_cut(
     assert len(made.text) < 5100
     assert lines == whole[: len(lines)]
     assert last == f"… {len(whole) - len(lines):,} more lines are left out"
-
-
-async def test_resizes(opened: Any, report: Report, path: Path, dump: PassDump) -> None:
-    async with opened(size=(120, 40), page="passes", of=dumped(report, path)) as pilot:
-        await read(pilot, dump)
-        await pilot.press("n", "n")
-        for size in ((20, 5), (80, 24), (200, 60), (40, 10)):
-            await pilot.resize_terminal(*size)
-            await pilot.pause()
-            await pilot.press("j", "k")
-            assert at(pilot) == 3, size
-        assert "Passes" in text_of(pilot.app)
 
 
 # ------------------------------------------------------------------ the history of a line

@@ -22,17 +22,11 @@ def attention() -> Report:
     return collect_kept(walk.request())
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [((80, 24), walk.SIZE), pytest.param((walk.SIZE, (200, 60), (80, 24)), marks=pytest.mark.slow)],
-    ids=lambda sizes: f"{sizes[0][0]}x{sizes[0][1]}",
-)
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.picture)
-async def test_is_answered_in_a_few_keys(
-    attention: Report, question: Question, sizes: tuple[tuple[int, int], ...]
-) -> None:
+async def test_is_answered_in_a_few_keys(attention: Report, question: Question) -> None:
     """In the smallest terminal, and then in others as well."""
     assert len(question.keys) <= MOST_KEYS
+    sizes = ((80, 24), walk.SIZE, (200, 60))
     screens: list[str] = []
     await walk.answer(attention, question, lambda app: screens.append(text_of(app)), *sizes)
     assert len(screens) == len(sizes)

@@ -40,10 +40,15 @@ def test_nothing_is_kept_yet() -> None:
     ],
     ids=["empty", "cut", "bytes", "list", "null", "text", "deep", "kinds", "unknown"],
 )
-async def test_a_damaged_file_is_as_none(text: bytes) -> None:
+def test_a_damaged_file_is_as_none(text: bytes) -> None:
     state_file().parent.mkdir(parents=True)
     state_file().write_bytes(text)
     assert State.load() == State()
+
+
+async def test_a_damaged_file_is_written_anew() -> None:
+    state_file().parent.mkdir(parents=True)
+    state_file().write_bytes(b"{")
     app = KinspectApp(Opening(None, "profile"))
     async with app.run_test(size=(80, 24)) as pilot:
         assert app.theme == THEMES[0].name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -70,28 +71,28 @@ def contrast(one: Color, other: Color) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("theme", NAMES)
-async def test_tints_are_blended(theme: str) -> None:
+async def test_tints_are_blended() -> None:
     app = Shown()
     async with app.run_test() as pilot:
-        app.theme = theme
-        await pilot.pause()
-        rows = app.query_one(Rows)
-        known = app.theme_variables
-        surface, primary = Color.parse(known["surface"]), Color.parse(known["primary"])
-        text = Color.parse(known["foreground"])
-        bar = rows.part_style("bar")
-        assert bar.color is None
-        assert color(bar.bgcolor) == surface.blend(primary, 0.3, 1.0)
-        dim = rows.part_style("dim")
-        assert dim.bgcolor is None
-        assert contrast(color(dim.color), surface) < 0.75 * contrast(text, surface)
-        assert contrast(color(dim.color), surface) > 3  # and can be read
-        # What stands in a selected row can be read on its bar.
-        for name in ("foreground", "primary", "error", "warning"):
-            assert contrast(Color.parse(known[name]), color(bar.bgcolor)) > 3, name
-        assert rows.part_style("bold") == Style(bold=True)
-        assert rows.part_style("plain").color == Color.parse(known["error"]).rich_color
+        for theme in NAMES:
+            app.theme = theme
+            await pilot.pause()
+            rows = app.query_one(Rows)
+            known = app.theme_variables
+            surface, primary = Color.parse(known["surface"]), Color.parse(known["primary"])
+            text = Color.parse(known["foreground"])
+            bar = rows.part_style("bar")
+            assert bar.color is None
+            assert color(bar.bgcolor) == surface.blend(primary, 0.3, 1.0)
+            dim = rows.part_style("dim")
+            assert dim.bgcolor is None
+            assert contrast(color(dim.color), surface) < 0.75 * contrast(text, surface)
+            assert contrast(color(dim.color), surface) > 3  # and can be read
+            # What stands in a selected row can be read on its bar.
+            for name in ("foreground", "primary", "error", "warning"):
+                assert contrast(Color.parse(known[name]), color(bar.bgcolor)) > 3, name
+            assert rows.part_style("bold") == Style(bold=True)
+            assert rows.part_style("plain").color == Color.parse(known["error"]).rich_color
 
 
 def foregrounds(strips: list[Strip], text: str) -> Iterator[Color]:
@@ -101,8 +102,7 @@ def foregrounds(strips: list[Strip], text: str) -> Iterator[Color]:
                 yield color(segment.style.color)
 
 
-@pytest.mark.parametrize("theme", NAMES)
-async def test_what_is_dim_is_drawn_dim(theme: str) -> None:
+async def test_what_is_dim_is_drawn_dim() -> None:
     """Axes, fills and labels stand behind what matters, also after a change of the theme."""
     app = Shown()
     async with app.run_test(size=(80, 40)) as pilot:
@@ -111,19 +111,20 @@ async def test_what_is_dim_is_drawn_dim(theme: str) -> None:
         here = CardBlock("This line", (CardFact("outstanding", "vmcnt 3"),))
         card.show(Card("L0", ("ISA 1",), ("ISA 1",), CardBlock("Mix")), here)
         await pilot.pause()
-        app.theme = theme
-        await pilot.pause()
-        known = app.theme_variables
-        text, behind = Color.parse(known["foreground"]), Color.parse(known["background"])
-        strips = [plot.render_line(y) for y in range(plot.size.height)]
-        (axis, *_) = foregrounds(strips, "└")
-        assert contrast(axis, behind) < 0.6 * contrast(text, behind)
-        (fill, *_) = foregrounds(strips, "░")
-        assert contrast(fill, behind) < 0.5 * contrast(Color.parse(known["primary"]), behind)
-        strips = [card.render_line(y) for y in range(card.size.height)]
-        (label, *_) = foregrounds(strips, "outstanding")
-        surface = Color.parse(known["surface"])
-        assert contrast(label, surface) < 0.75 * contrast(text, surface)
+        for theme in NAMES:
+            app.theme = theme
+            await pilot.pause()
+            known = app.theme_variables
+            text, behind = Color.parse(known["foreground"]), Color.parse(known["background"])
+            strips = [plot.render_line(y) for y in range(plot.size.height)]
+            (axis, *_) = foregrounds(strips, "└")
+            assert contrast(axis, behind) < 0.6 * contrast(text, behind)
+            (fill, *_) = foregrounds(strips, "░")
+            assert contrast(fill, behind) < 0.5 * contrast(Color.parse(known["primary"]), behind)
+            strips = [card.render_line(y) for y in range(card.size.height)]
+            (label, *_) = foregrounds(strips, "outstanding")
+            surface = Color.parse(known["surface"])
+            assert contrast(label, surface) < 0.75 * contrast(text, surface)
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=NAMES)
@@ -139,22 +140,22 @@ def test_scrollbars_fit_the_page_and_are_seen(theme: Theme) -> None:
         assert known[f"scrollbar-background-{name}"] == known["scrollbar-background"]
 
 
-@pytest.mark.parametrize("system", ["truecolor", "256", "standard", None])
-@pytest.mark.parametrize("theme", NAMES)
-async def test_the_selected_kernel_can_be_read(
-    opened: Any, theme: str, system: ColorSystem
-) -> None:
+SYSTEMS: tuple[ColorSystem, ...] = ("truecolor", "256", "standard", None)
+
+
+async def test_the_selected_kernel_can_be_read(opened: Any) -> None:
     async with opened(size=(120, 40), page="kernels") as pilot:
-        pilot.app.console = Console(color_system=system, force_terminal=True)
-        pilot.app.theme = theme
-        await pilot.pause()
-        table = pilot.app.screen.query_one(Table)
-        behind = table.background_colors[1]
-        for segment in table.render_line(1 + table.cursor):
-            under = color(segment.style.bgcolor)
-            assert contrast(under, behind) > 1.2
-            if segment.text.strip(" ▁·-"):
-                assert contrast(color(segment.style.color), under) > 3, segment
+        for theme, system in itertools.product(NAMES, SYSTEMS):
+            pilot.app.console = Console(color_system=system, force_terminal=True)
+            pilot.app.theme = theme
+            await pilot.pause()
+            table = pilot.app.screen.query_one(Table)
+            behind = table.background_colors[1]
+            for segment in table.render_line(1 + table.cursor):
+                under = color(segment.style.bgcolor)
+                assert contrast(under, behind) > 1.2, (theme, system)
+                if segment.text.strip(" ▁·-"):
+                    assert contrast(color(segment.style.color), under) > 3, segment
 
 
 async def test_the_selected_kernel_is_seen_without_colours(

@@ -76,7 +76,7 @@ class Faulty(Page):
     def work(self):
         time.sleep(600)
 
-module = types.ModuleType("kinspect.tui.screens.{name}.page")
+module = types.ModuleType("kinspect.tui.screens.{name}.{name}_page")
 module.{cls} = Faulty
 sys.modules[module.__name__] = module
 from kinspect.inspector.cli.main import main

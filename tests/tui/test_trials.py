@@ -18,16 +18,16 @@ from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
-from kinspect.tui.screens.compare.page import ComparePage
-from kinspect.tui.screens.findings.page import FindingsPage
-from kinspect.tui.screens.kernel.page import KernelPage
+from kinspect.tui.screens.compare.compare_page import ComparePage
+from kinspect.tui.screens.findings.findings_page import FindingsPage
+from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from kinspect.tui.screens.recompile import RECOMPILE
 from kinspect.tui.screens.trials import TrialsScreen, _style
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_kernels import tuned, waves
-from tui_screens import EACH_SIZE, snapshot, text_of
+from tui_screens import snapshots, text_of, until
 
 Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
 DATA = Path(__file__).parent.parent / "data"
@@ -105,15 +105,6 @@ def child(monkeypatch: pytest.MonkeyPatch, compiled: KernelReport) -> Child:
     return fake
 
 
-async def until(pilot: Pilot[Any], holds: Callable[[], object]) -> None:
-    for _ in range(1000):
-        if holds():
-            await pilot.pause()
-            return
-        await pilot.pause(0.01)
-    raise AssertionError(text_of(pilot.app))
-
-
 async def trials_on(pilot: Pilot[Any], *keys: str) -> TrialsScreen:
     await pilot.press(*keys)
     await pilot.pause()
@@ -122,11 +113,10 @@ async def trials_on(pilot: Pilot[Any], *keys: str) -> TrialsScreen:
     return screen
 
 
-@pytest.mark.parametrize("size", EACH_SIZE, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_rows_arrive_as_they_are_compiled(
-    opened: Make, report: Report, compiled: KernelReport, child: Child, size: tuple[int, int]
+    opened: Make, report: Report, compiled: KernelReport, child: Child
 ) -> None:
-    async with opened(size, "findings", of=replace(report, kernels=(compiled,))) as pilot:
+    async with opened((120, 40), "findings", of=replace(report, kernels=(compiled,))) as pilot:
         screen = await trials_on(pilot, "n", "T")
         assert "compiling the first change" in text_of(pilot.app)
         child.steps.release(3)
@@ -141,7 +131,7 @@ async def test_rows_arrive_as_they_are_compiled(
         await pilot.press("j")
         assert "failed: no room for it" in text_of(pilot.app)
         await pilot.press("k")
-        snapshot(pilot.app, f"trials_{size[0]}x{size[1]}")
+        await snapshots(pilot, "trials")
         child.steps.release()
         await until(pilot, lambda: "2 changes tried, 1 not" in text_of(pilot.app))
         await pilot.press("escape")

@@ -12,7 +12,7 @@ from kinspect.inspector.model import KernelReport, Report, SourceLoc
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
-from kinspect.tui.screens.kernels.page import KernelsPage
+from kinspect.tui.screens.kernels.kernels_page import KernelsPage
 from kinspect.tui.watching import Watcher, files_of
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace

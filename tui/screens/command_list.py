@@ -67,13 +67,11 @@ class CommandList(ListChooser):
         self._offered = offered
 
     def matching(self, typed: str) -> list[Choice]:
-        """The commands with these words, or the way to a line."""
         if typed.strip().isdecimal():
             return [Choice(f"line {typed.strip()}", f"go to line {typed.strip()}")]
         return super().matching(typed)
 
     async def run(self, key: str | None) -> None:
-        """Does what was chosen."""
         word, _, line = (key or "").partition(" ")
         page = self.app.screen
         if word == "line" and not (isinstance(page, Page) and page.go_to_line(int(line))):

@@ -55,15 +55,12 @@ class TextDialogue(Dialogue[None]):
     ]
 
     def action_close(self) -> None:
-        """Closes the dialogue."""
         self.dismiss()
 
     def action_scroll(self, lines: int) -> None:
-        """Scrolls by lines."""
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
     def action_page(self, pages: int) -> None:
-        """Scrolls by screens."""
         self.action_scroll(pages * max(1, self.query_one(VerticalScroll).size.height - 2))
 
     def action_go(self, end: int) -> None:

@@ -80,7 +80,6 @@ def _merged(groups: Iterable[KeyGroup]) -> list[KeyGroup]:
 
 
 def _title(widget: Widget) -> str:
-    """The title of a widget's group of keys."""
     for kind in type(widget).__mro__:
         if kind.__name__ in _TITLES:
             return _TITLES[kind.__name__]
@@ -105,7 +104,6 @@ def _rows(bindings: Iterable[Binding], app: App[object]) -> tuple[KeyHelp, ...]:
 
 
 def help_text(groups: Sequence[KeyGroup], width: int) -> Text:
-    """The help as text."""
     text = Text()
     blocks = [
         _block(group, (width - 4) // 2 if width >= _TWO_COLUMNS else width) for group in groups

@@ -83,7 +83,6 @@ class ListChooser(Dialogue[str | None]):
         return [choice for choice in self._choices if has_words(choice.searched or choice.text)]
 
     def _filter(self, typed: str) -> None:
-        """Lists the rows that match what is typed."""
         shown = self._shown = self.matching(typed)
         lines = [choice.text for choice in shown] or ["nothing has these words"]
         text = Text(lines, lambda line: shown[line].spans if line < len(shown) else ())

@@ -109,7 +109,6 @@ class TrialsScreen(Dialogue[None]):
         self.call_after_refresh(self._show)
 
     def _try(self) -> None:
-        """Takes the messages of the child, in a thread."""
         work = self._entry.report, self._rules, self._request
         self._child = child = MessagingChild("kinspect.tui.trials_child:try_changes", work)
         failure = ""
@@ -183,7 +182,6 @@ class TrialsScreen(Dialogue[None]):
         )
 
     def _explain(self, index: int) -> None:
-        """Shows what came of a change in words."""
         text = ""
         if index < len(self._rows):
             trial = self._rows[index].trial

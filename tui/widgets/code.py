@@ -11,7 +11,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 from textual.binding import BindingType
 from textual.events import Click, Resize
-from textual.geometry import Region, Size
+from textual.geometry import Size
 from textual.message import Message
 
 from ..key_table import bind
@@ -64,12 +64,10 @@ class CodeView(CodeRows, can_focus=True):
 
     @property
     def shown(self) -> Text:
-        """The text that the view shows."""
         return self._text
 
     @property
     def cursor(self) -> int:
-        """The line of the cursor."""
         return self._cursor
 
     @property
@@ -79,11 +77,9 @@ class CodeView(CodeRows, can_focus=True):
 
     @property
     def selecting(self) -> bool:
-        """Whether lines are selected."""
         return self._anchor is not None
 
     def deselect(self) -> None:
-        """Drops the selection."""
         if self._anchor is not None:
             self._refresh_lines(range(self.selection[0], self.selection[1] + 1))
             self._anchor = None
@@ -195,7 +191,6 @@ class CodeView(CodeRows, can_focus=True):
             self.moved(line)
 
     def moved(self, line: int) -> None:
-        """Posts that the cursor moved."""
         self.post_message(self.Moved(self, line))
 
     def action_move(self, lines: int) -> None:
@@ -227,11 +222,9 @@ class CodeView(CodeRows, can_focus=True):
 
     @property
     def folded(self) -> frozenset[int]:
-        """The lines at which a fold is closed."""
         return frozenset(self._rows.folded)
 
     def fold(self, starts: Iterable[int], folded: bool = True) -> None:
-        """Closes or opens the folds that start at these lines."""
         anchor = self._scroll_anchor()
         self._rows.fold(starts, folded)
         self._lay_out()
@@ -251,7 +244,6 @@ class CodeView(CodeRows, can_focus=True):
         return self._rows.line_at(row), row - first_row
 
     def _scroll_to_anchor(self, line: int, row_in_view: int) -> None:
-        """Scrolls so that a line stands in a row of the view."""
         first_row = min(self._rows.row_of(line) - row_in_view, len(self._rows) - self._height)
         if max(0, first_row) != self.scroll_offset.y:
             self.scroll_to(y=max(0, first_row), animate=False, force=True)
@@ -309,8 +301,3 @@ class CodeView(CodeRows, can_focus=True):
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
         self._refresh_lines((self._cursor,))
-
-    def region_of(self, line: int) -> Region:
-        """The region of the screen that a line covers, to place hints beside it."""
-        row = self._rows.row_of(line) - self.scroll_offset.y
-        return Region(self.region.x, self.region.y + row, self.region.width, 1)

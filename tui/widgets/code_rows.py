@@ -20,7 +20,6 @@ _HEAT = {"█": "heat", "▌": "warning", "▏": "dim", " ": "number"}
 
 
 def no_hits(line: int) -> Sequence[Hit]:
-    """No marks, for any line."""
     return ()
 
 

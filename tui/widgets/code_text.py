@@ -116,7 +116,6 @@ class VisibleRows:
         return self._folds[start] - start if start in self.folded else 0
 
     def fold(self, starts: Iterable[int], folded: bool) -> None:
-        """Closes or opens the folds that begin at these lines."""
         toggled = {start for start in starts if start in self._folds}
         toggled = toggled - self.folded if folded else toggled & self.folded
         if folded:

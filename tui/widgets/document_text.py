@@ -89,7 +89,8 @@ def _rows(table: Table) -> Iterator[tuple[str, ...]]:
 
 def _table(table: Table, widths: list[int]) -> Iterator[Piece]:
     """Rows of cells, each of which goes on below itself."""
-    tones: tuple[Tone, ...] = ("strong", *(table.tones or ("",) * len(table.rows)))
+    tones: list[Tone] = ["strong"]
+    tones += table.tones or [""] * len(table.rows)
     for tone, row in zip(tones, _rows(table), strict=True):
         if not any(row):
             continue

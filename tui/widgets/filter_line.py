@@ -32,7 +32,6 @@ class FilterLine(Input):
         self._target = target
 
     def ask(self) -> None:
-        """Shows the line and focuses it."""
         self.add_class("-shown")
         self.focus()
 
@@ -45,5 +44,4 @@ class FilterLine(Input):
         self.screen.query_one(self._target).focus()
 
     async def action_submit(self) -> None:
-        """Leaves the line with its filter, at Enter."""
         self.action_keep()

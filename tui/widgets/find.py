@@ -43,7 +43,6 @@ class Search:
         self._lowered: Sequence[str] = "\n".join(lines).lower().split("\n") if lines else ()
 
     def find(self, words: str) -> Occurrences:
-        """The lines that hold some words."""
         lines = self._lowered if words == words.lower() else self.lines
         pattern = None
         found = [number for number, line in enumerate(lines) if words in line]
@@ -90,11 +89,9 @@ class Trail:
 
     @property
     def stops(self) -> tuple[int, ...]:
-        """The first line, and then the lines linked to it."""
         return self._stops
 
     def is_at(self, line: int) -> bool:
-        """Whether the trail has led to a line, from which it goes on."""
         return bool(self._stops) and self._stops[self._index] == line
 
     def next(self, line: int, targets: Sequence[tuple[int, str]]) -> int | None:
@@ -120,7 +117,6 @@ class Trail:
 
     @property
     def place(self) -> str:
-        """The position on the trail, in words."""
         if self._index == 0:
             return "back where it began"
         return f"{self._index} of {len(self._stops) - 1}"

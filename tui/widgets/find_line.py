@@ -53,7 +53,6 @@ class FindLine(FilterLine):
         return next((view for view in views if view.has_focus), views[0])
 
     def _lines(self) -> Sequence[int]:
-        """The lines with matches in any of the views, ascending."""
         if not self.value:
             return ()
         texts = (view.shown.lines for view in self._views())

@@ -24,7 +24,6 @@ _LEAST_WIDTH = 60  # columns of the terminal from which on the pages' digits are
 
 
 def _gap(letters: int) -> int:
-    """Blanks before a page."""
     return 2 if letters == _WHOLE else 1
 
 

@@ -40,11 +40,9 @@ class Jumping(Styled):
         raise NotImplementedError
 
     def jump_to(self, row: int) -> None:
-        """Puts the cursor on a row of the view."""
         raise NotImplementedError
 
     def action_jump(self) -> None:
-        """Shows the letters."""
         views = [view for view in self.screen.query(Jumping) if view.is_on_screen and view.size]
         places = [(view, row) for view in views for row in view.jump_rows()]
         self._targets = {
@@ -75,7 +73,6 @@ class Jumping(Styled):
                 view._labels[row] = label
 
     def on_blur(self, event: Blur) -> None:
-        """Takes the letters away."""
         self._end_jump()
 
     def _end_jump(self) -> None:
@@ -85,7 +82,6 @@ class Jumping(Styled):
         self._targets, self._typed = {}, ""
 
     def _labelled(self, row: int, strip: Strip) -> Strip:
-        """A row with its letters over its beginning, while there are any."""
         label = self._labels.get(row)
         if label is None:
             return strip

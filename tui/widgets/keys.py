@@ -80,7 +80,6 @@ class Keys(PartedWidget):
         return text
 
     def _palette_binding(self) -> Binding | None:
-        """The binding of the list of commands."""
         if not self._palette:
             return None
         bindings = (active.binding for active in self.screen.active_bindings.values())

@@ -26,7 +26,6 @@ class Plot(PartedWidget):
         raise NotImplementedError
 
     def redraw(self) -> None:
-        """Shows that something has changed."""
         self._rows = None
         self.refresh()
 
@@ -35,7 +34,6 @@ class Plot(PartedWidget):
         self._rows = None
 
     def render_line(self, y: int) -> Strip:
-        """Renders a row."""
         width, base = self.size.width, self.rich_style
         if self._rows is None:
             self._rows = self.draw()

@@ -73,7 +73,6 @@ class Roofline(Plot):
         self._point_cells: dict[tuple[int, int], int] = {}  # (column, row) -> number of its point
 
     def show(self, points: Sequence[RooflinePoint], chosen: int | None = None) -> None:
-        """Replaces the points."""
         if points is not self._points or chosen != self._chosen:
             self._points, self._chosen = points, chosen
             self.redraw()

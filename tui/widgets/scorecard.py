@@ -93,7 +93,6 @@ class ScoreCard(PartedWidget):
         self._base: Style | None = None
 
     def show(self, card: Card | None, line_block: CardBlock, note: str = "") -> None:
-        """Shows a card and the facts of a line."""
         self._card, self._line_block, self._note = card, line_block, note
         self._draw()
 
@@ -148,7 +147,6 @@ class ScoreCard(PartedWidget):
         return [*shown, Text(more, self.part_style("dim"))]
 
     def _column(self, card: Card, width: int, height: int) -> list[Text]:
-        """The blocks below each other."""
         card_rows = [*self._loop(card, width), *self._facts(card.mix, width)]
         for block in card.blocks:
             if block.facts:

@@ -72,7 +72,6 @@ class StepPlot(Plot):
         self._steps = StepFunction("")
 
     def show(self, steps: StepFunction) -> None:
-        """Shows another function."""
         self._steps = steps
         self.redraw()
 

@@ -92,7 +92,6 @@ class Styled(ScrollView):
         return style
 
     def _rules(self, name: str) -> StylesBase:
-        """The style sheet's rules for a name."""
         rules = self._sheet_rules.get(name)
         if rules is None:
             node = DOMNode(classes=f"{self.PREFIX}--{name}")
@@ -102,7 +101,6 @@ class Styled(ScrollView):
         return rules
 
     def _take_rows(self, size: Size) -> None:
-        """Sets the size of the content, in columns and rows."""
         if self.styles.auto_dimensions or not self.size.height:
             self.virtual_size = size
         elif size != self.virtual_size:

@@ -119,12 +119,10 @@ class Table(Jumping, can_focus=True):
 
     @property
     def cursor(self) -> int:
-        """The row of the cursor."""
         return self._cursor
 
     @property
     def count(self) -> int:
-        """The number of rows."""
         return self._count
 
     def show(
@@ -137,7 +135,6 @@ class Table(Jumping, can_focus=True):
         cursor: int | None = None,
         empty: str = "",
     ) -> None:
-        """Replaces the rows."""
         self._heads, self._count, self._draw = tuple(heads), count, draw
         self._sorted, self._empty = sorted_by, empty
         self._shift = max(0, min(self._shift, len(self._heads) - 2))
@@ -200,7 +197,6 @@ class Table(Jumping, can_focus=True):
             self.post_message(self.Moved(self, row))
 
     def _redraw(self) -> None:
-        """Redraws all rows."""
         self._strips.clear()
         self.refresh()
 
@@ -284,11 +280,6 @@ class Table(Jumping, can_focus=True):
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
         self.refresh(Region(0, self._cursor - self.scroll_offset.y + 1, self.size.width, 1))
-
-    def region_of(self, row: int) -> Region:
-        """The region of the screen that a row covers."""
-        y = self.region.y + 1 + row - self.scroll_offset.y
-        return Region(self.region.x, y, self.region.width, 1)
 
 
 def _is_figure(cell: str) -> bool:

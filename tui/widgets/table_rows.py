@@ -122,7 +122,6 @@ def title_segments(
 def row_segments(
     row: TableRow, layout: ColumnLayout, state: str, style_of: StyleOf
 ) -> list[Segment]:
-    """A row laid out in the columns."""
     style = partial(style_of, state)
     segments = _fitted(row.first, layout.first_width, False, row.faded, style, is_name=True)
     if row.message is not None:

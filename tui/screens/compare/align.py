@@ -165,7 +165,6 @@ def _place_row(
     right_code: Sequence[Instruction],
     source: SourceText,
 ) -> AlignedRow:
-    """The heading of a pair of source lines, each with its text or number of instructions."""
     cells: list[AlignedCell | None] = []
     for location, instructions in ((left_place, left_code), (right_place, right_code)):
         if location is None:
@@ -182,7 +181,6 @@ def _place_row(
 def _aligned_rows(
     left_code: Sequence[Instruction], right_code: Sequence[Instruction]
 ) -> Iterator[AlignedRow]:
-    """The rows of the instructions of a pair of source lines."""
     left_texts = [isa.canonical(instruction) for instruction in left_code]
     right_texts = [isa.canonical(instruction) for instruction in right_code]
     left_only = Counter(left_texts) - Counter(right_texts)

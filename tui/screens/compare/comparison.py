@@ -85,7 +85,6 @@ def _size(report: KernelReport) -> int:
 
 
 def _comparison_or_reason(left: KernelReport, right: KernelReport) -> KernelComparison | str:
-    """The comparison, or why there is none."""
     try:
         return comparison_of(left, right)
     except KinspectError as error:

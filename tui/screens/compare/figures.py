@@ -134,7 +134,6 @@ def changes(pair: KernelDiff) -> Iterator[Section]:
 
 
 def _bases(pair: KernelDiff) -> Iterator[str]:
-    """Lines that say once what the figures of each loop are per."""
     loops: dict[str, dict[str, None]] = {}
     for change in pair.changes:
         if change.basis and change.brief:

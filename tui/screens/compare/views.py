@@ -40,13 +40,11 @@ class SideView(CodeView):
             self.line = line
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Reports vertical scrolling."""
         super().watch_scroll_y(old_value, new_value)
         if old_value != new_value:
             self.post_message(self.Scrolled(self))
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
-        """Reports horizontal scrolling."""
         super().watch_scroll_x(old_value, new_value)
         if old_value != new_value:
             self.post_message(self.Scrolled(self))
@@ -81,7 +79,6 @@ class SideBySide(Horizontal):
 
     @property
     def views(self) -> tuple[SideView, SideView]:
-        """The left and the right view."""
         return self.query_one("#code-left", SideView), self.query_one("#code-right", SideView)
 
     @property
@@ -129,7 +126,6 @@ class SideBySide(Horizontal):
         return index + 1
 
     def fold_all(self) -> None:
-        """Closes all folds, or opens them if all are closed."""
         starts = {first for first, _ in self._aligned.folds}
         is_closed = self._open == starts
         self._open = set() if is_closed else set(starts)

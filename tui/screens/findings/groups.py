@@ -77,7 +77,6 @@ class FindingGroup(Struct, frozen=True):
 
     @property
     def worst(self) -> str:
-        """The level of its worst finding."""
         return min((item.level for item in self.items), key=LEVELS.index)
 
     @property

@@ -103,7 +103,6 @@ class _Canvas(Struct):
         self.cells[cell] = (chr(_BRAILLE + self.dots[cell]), shade)
 
     def line(self, start: tuple[int, int], end: tuple[int, int], colour: str) -> None:
-        """Draws a straight line of dots."""
         steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
         for n in range(steps + 1):
             share = n / steps
@@ -138,12 +137,10 @@ class RunPlot(Widget):
         self._run: int | None = None
 
     def show(self, chart: Chart | None, sentence: str = "") -> None:
-        """Shows a chart, or a sentence in its place."""
         self._chart, self._sentence = chart, sentence
         self.refresh()
 
     def point_at(self, run: int | None) -> None:
-        """Marks a run, by its number."""
         if run != self._run:
             self._run = run
             self.refresh()

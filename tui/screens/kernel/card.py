@@ -155,7 +155,6 @@ def facts_of(
 
 
 def source_fact(reading: KernelReading, kind: str, line: int, lines: Sequence[str]) -> CardFact:
-    """The line of the source that a line of another text stems from."""
     source = reading.links.nearest(kind, line, "source")
     if source is None:
         return CardFact("source", "stems from no line of it", "dim", brief=True)
@@ -272,7 +271,6 @@ def _awaited(wait: WaitOp, reading: KernelReading) -> str:
 
 
 def _accesses(report: KernelReport, kind: str, line: int) -> list[Access]:
-    """The accesses of the TTGIR that a line is, or that it became."""
     if kind == "ttgir":
         return [access for access in report.accesses if access.line == line + 1]
     return [access for access in report.accesses if kind == "amdgcn" and line + 1 in access.lines]

@@ -37,7 +37,6 @@ class GutterColumn(Struct, frozen=True):
 
     @property
     def width(self) -> int:
-        """Cells that it takes."""
         return len(self.heading)
 
 
@@ -50,7 +49,6 @@ def drawn(
     *,
     is_heat: bool = False,
 ) -> GutterColumn:
-    """A column beside a text."""
     sign = _HOT_SIGN if is_heat else " "
     if column.name == "live" and kind == "amdgcn" and pressure is not None:
         return _curve(pressure, sign)

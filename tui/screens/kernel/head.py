@@ -70,7 +70,6 @@ def whole_text(kernel: KernelReport) -> str:
 
 
 def _verdict(kernel: KernelReport) -> Iterator[HeadRow]:
-    """The time and what limits it, then what the report rests on."""
     text = present.verdict(kernel)
     measured = number_of(kernel.metrics, "measured.duration.median")
     if measured is not None:
@@ -149,7 +148,6 @@ class KernelHead(PartedWidget):
         self._lines: list[Text] | None = None
 
     def show(self, kernel: KernelReport) -> None:
-        """Shows a kernel."""
         self._head, self._lines = head_of(kernel), None
         self.refresh()
 

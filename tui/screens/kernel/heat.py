@@ -93,11 +93,9 @@ class LineHeat:
         return self._ranks[key]
 
     def _chosen(self) -> tuple[LineColumn, ...]:
-        """The chosen columns that the kernel has figures for."""
         return chosen(self._column_names(), self._report) if self._report is not None else ()
 
     def _with_figures(self, kind: str) -> list[LineFigures]:
-        """The figures of the chosen columns that have some in a text."""
         figures = (self._figures.get(column.name) for column in self._chosen())
         return [
             one for one in figures if one is not None and any(one.weights.get(kind, {}).values())

@@ -426,7 +426,6 @@ class LinkedTexts:
         return CardBlock(line_block.title, (*line_block.facts, *self._more_facts()))
 
     def card_text(self) -> str:
-        """All of the card as text, also what its widget has no room for."""
         if self.report is None or self.reading is None:
             return ""
         loop = loop_at(self.report, self.reading, self._isa_line)

@@ -74,7 +74,6 @@ def load(report: KernelReport | None, path: Path | None) -> LoadedTexts:
 
 
 def with_all_folds(loaded: LoadedTexts) -> LoadedTexts:
-    """The loaded texts with all folds, not only those of their first lines."""
     return prepared(loaded.texts, former=loaded)
 
 
@@ -84,7 +83,6 @@ def prepared(
     former: LoadedTexts | None = None,
     most: int | None = None,
 ) -> LoadedTexts:
-    """Texts as the panes show them."""
     lines: dict[str, Sequence[str]] = {}
     folds: dict[str, Mapping[int, int]] = {}
     folded: dict[str, Collection[int]] = {}

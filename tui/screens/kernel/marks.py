@@ -47,7 +47,6 @@ class PaneMarks:
         self._jumps: list[tuple[str, int]] = []  # (kind of text, line) where they began
 
     def jump(self, pane: Pane, line: int, message: str = "") -> None:
-        """Goes to a line of a pane and remembers where the jump began."""
         self.remember(pane, pane.code.cursor)
         self._panes.focus_on(pane)
         pane.code.deselect()
@@ -66,7 +65,6 @@ class PaneMarks:
         self._texts.follow(pane)
 
     def jump_back(self) -> None:
-        """Goes back to where the last jump began."""
         while self._jumps:
             kind, line = self._jumps.pop()
             pane = self._panes.pane_of(kind)
@@ -250,7 +248,6 @@ class PaneMarks:
         return self._page.has_class("-asking")
 
     def ask_words(self) -> None:
-        """Asks for words to look for in this text."""
         if self._panes.current.is_missing:
             return
         self._asked_at = self._panes.current.code.cursor

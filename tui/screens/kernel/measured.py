@@ -135,7 +135,6 @@ def region_facts(report: KernelReport, loop: LoopReport | None) -> Iterator[Card
 
 
 def _amounts(cost: Stall | SourceCost) -> str:
-    """A cost in stall cycles and samples, those that the recording has."""
     parts = []
     if cost.stall_cycles is not None:
         parts.append(f"{quantities.scaled(cost.stall_cycles)} stall cycles")
@@ -145,7 +144,6 @@ def _amounts(cost: Stall | SourceCost) -> str:
 
 
 def _instruction_figures(measured: MeasuredLine) -> Iterator[str]:
-    """Lines on the figures of one instruction, those that the recording has."""
     figures = (
         (measured.hits, "times executed by traced waves"),
         (measured.stall_cycles, "cycles in which it could not be issued"),

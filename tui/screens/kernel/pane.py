@@ -93,7 +93,6 @@ class Pane(Vertical):
 
     @property
     def target(self) -> Widget:
-        """The widget that gets the focus."""
         return self.missing if self.is_missing else self.code
 
     def show(
@@ -103,7 +102,6 @@ class Pane(Vertical):
         *,
         heading: str,
         file: str,
-        cursor: int | None = None,
         folded: Collection[int] | None = None,
     ) -> None:
         """Shows a text; `folded` are the lines whose folds are closed, None: as they were."""
@@ -111,14 +109,13 @@ class Pane(Vertical):
         self.kind = kind
         self._show_text(True)
         self.title.heading, self.title.title, self.title.file = heading, TITLES[kind], file
-        self.code.show(text, cursor, keep_folds=folded is None, folded=folded or ())
+        self.code.show(text, keep_folds=folded is None, folded=folded or ())
         self.show_position()
         self.title.refresh()
         if had_focus:
             self.code.focus()
 
     def show_missing(self, kind: str, why: str) -> None:
-        """Shows why there is no text."""
         had_focus = self.code.has_focus
         self.kind = kind
         self.title.heading, self.title.title, self.title.file = "", TITLES[kind], ""

@@ -66,7 +66,6 @@ def marked(
     marks: LineMarks | None,
     columns: Sequence[GutterColumn] = (),
 ) -> tuple[Text, Gutter]:
-    """A text of a reported kernel, with its gutter."""
     isa_marks = marks if kind == "amdgcn" else None
     gutter: Gutter
     if kind == "amdgcn":
@@ -126,12 +125,10 @@ class Gutter:
 
     @property
     def width(self) -> int:
-        """Columns that it takes."""
         return self._digits + 3 + sum(column.width for column in self._columns)
 
     @property
     def heading(self) -> str:
-        """The titles of its columns."""
         line = "line".rjust(self._digits).ljust(self._digits + 2)
         return (line + "".join(column.heading for column in self._columns)).ljust(self.width)
 
@@ -178,12 +175,10 @@ class CodeGutter(Gutter):
 
     @property
     def width(self) -> int:
-        """Columns that it takes."""
         return super().width + self._bars + 3 * len(self._counters) + 1 + bool(self._columns)
 
     @property
     def heading(self) -> str:
-        """The titles of its columns."""
         names = "".join(f" {COUNTERS[name][0]}" for name in self._counters)
         line = "line".rjust(self._digits)
         return (

@@ -61,15 +61,12 @@ class Panes:
             self._partner = self.slots[2]
 
     def pane_of(self, kind: str) -> Pane | None:
-        """The pane that shows a text."""
         return next((p for p in self.slots if p.kind == kind and not p.is_missing), None)
 
     def shows(self, kind: str) -> bool:
-        """Whether a text is on the screen."""
         return any(pane.kind == kind and pane.display for pane in self.slots)
 
     def focus_on(self, pane: Pane, *, follow: bool = True) -> None:
-        """Makes a pane the one that keys act on."""
         if pane is not self.current:
             self._partner, self.current = self.current, pane
             self.lay_out()
@@ -84,7 +81,6 @@ class Panes:
         self._follow(pane)
 
     def show_message(self, text: str, *, bad: bool = False) -> None:
-        """Shows a message in the line above the keys."""
         self.status.set_class(bad, "-bad")
         self.status.update(text, layout=False)
 
@@ -123,7 +119,6 @@ class Panes:
         return width if alone or width < _MIDDLE else width // 2
 
     def lay_out(self) -> None:
-        """Shows as many panes as there is room for."""
         page, panes = self._place_all()
         if page:
             self._page.update_node_styles(animate=False)

@@ -43,7 +43,6 @@ class Detail(PartedWidget):
     def show(
         self, node: Node | None, stars: frozenset[str], baseline: SessionKernel | None
     ) -> None:
-        """Shows the details of a row."""
         self._node, self._stars, self._baseline = node, stars, baseline
         self.refresh()
 

@@ -125,7 +125,6 @@ class Listing:
         return self.sort, is_descending(self.sort, self._state.reverse)
 
     def sort_by(self, name: str) -> None:
-        """Sorts by a column."""
         self._state.sort, self._state.reverse = name, False
 
     def sort_by_next(self) -> None:
@@ -166,7 +165,6 @@ class Listing:
         return next((other for other in above if other.depth < node.depth), None)
 
     def fold_all(self) -> None:
-        """Folds all groups, or unfolds them if all are folded."""
         groups = [node for node in _descendants(self.roots) if node.children]
         unfold = not any(self.is_open(node) for node in groups)
         self._open_by_user.update((node.key, unfold) for node in groups)
@@ -213,7 +211,6 @@ def _tuned(leaves: list[Leaf]) -> Iterator[tuple[str, KernelReport]]:
 
 
 def _filtered(roots: list[Node], test: LeafTest, column_name: str, reverse: bool) -> list[Node]:
-    """The rows that pass a test, in order."""
     filtered = filtered_nodes(roots, test)
     # A group stands where its first child does, and the filter may have dropped that child.
     has_groups = any(node.children for node in filtered)

@@ -132,7 +132,6 @@ def _group_figures(
 def _cell(
     column: KernelColumn, entry: SessionKernel, value: Value, bars: int, change: Piece
 ) -> tuple[Piece, ...]:
-    """A cell of a kernel's row."""
     if column.draw is not None:
         return (*column.draw(entry), change)
     if isinstance(value, str):

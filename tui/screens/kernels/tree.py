@@ -37,7 +37,6 @@ class Node(Struct):
 
     @property
     def has_kernel(self) -> bool:
-        """Whether any of its leaves is a kernel, not a failure."""
         if self.leaf is not None:
             return self.leaf.entry is not None
         return any(leaf.entry is not None for leaf in self.leaves())

@@ -6,7 +6,7 @@ that the page agrees with `kinspect occupancy` and `kinspect analyze`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -15,8 +15,9 @@ from ....inspector.explain.view import plural
 from ....inspector.metrics.capacity import capacity, registers_needed, round_up
 from ....inspector.metrics.occupancy import Level, Occupancy, metrics
 from ....inspector.model import KernelReport, Metric, number_of
+from ....inspector.present.document import Column, Columns, Table, table
 from ...session import SessionKernel
-from ...widgets.bars import BETTER, WORSE, Piece
+from ...widgets.bars import BETTER, WORSE
 from .fields import Query
 
 DIM = "$foreground 60%"
@@ -29,7 +30,6 @@ _COMPILER = (
     "LDS that it knows of{lds}."
 )
 _UNKNOWN = "-"
-_GAP = "  "  # between two columns of the table of levels
 
 
 class AnswerLine(Struct, frozen=True):
@@ -89,7 +89,6 @@ def _against(baseline: SessionKernel, query: Query, answer: Occupancy) -> Answer
 
 
 def _compiler_sentence(answer: Occupancy, why_different: str) -> str:
-    """The compiler's occupancy beside the resident one."""
     if answer.compiler is None:
         return _UNKNOWN
     sentence = f"{plural(answer.compiler, 'wave')}/SIMD"
@@ -149,83 +148,41 @@ def _as_report(query: Query) -> KernelReport:
     )
 
 
-class _LevelColumn(Struct, frozen=True):
-    """A column of the table of levels; `style` takes the place of the line's own."""
+def level_table(query: Query, answer: Occupancy) -> Table:
+    """The reachable levels of occupancy.
 
-    title: str
-    text: Callable[[Level], str]
-    right: bool = True
-    style: str = ""
-
-
-def level_table(query: Query, answer: Occupancy) -> list[list[Piece]]:
-    """The reachable levels of occupancy below their heading, as lines of (text, style).
-
-    A limit is followed by the amount by which the typed figure exceeds it. Columns without any text
-    are left out.
+    A limit is followed by the amount by which the typed figure exceeds it.
     """
-    columns = _level_columns(query, answer)
-    rows = [[column.text(level) for column in columns] for level in answer.levels]
-    filled = [n for n in range(len(columns)) if any(row[n] for row in rows)]
-    titles = [column.title for column in columns]
-    widths = {n: max(len(row[n]) for row in (titles, *rows)) for n in filled}
-
-    def line(cells: Sequence[str], style: str) -> list[Piece]:
-        pieces: list[Piece] = []
-        for n in filled:
-            padded = cells[n].rjust(widths[n]) if columns[n].right else cells[n].ljust(widths[n])
-            gap = _GAP if pieces else ""
-            pieces.append((gap + padded, columns[n].style or style))
-        return _without_trailing_blanks(pieces)
-
-    lines = [line(titles, DIM)]
-    for level, cells in zip(answer.levels, rows, strict=True):
-        lines.append(line(cells, "$warning bold" if _is_present(level, answer) else ""))
-    return lines
-
-
-def _is_present(level: Level, answer: Occupancy) -> bool:
-    return level.waves_per_eu == answer.waves_per_eu and answer.cannot_launch is None
-
-
-def _level_columns(query: Query, answer: Occupancy) -> list[_LevelColumn]:
     demand = query.demand
     registers = max(
         registers_needed(query.machine, demand.vgprs or 0, demand.agprs),
         demand.vgprs_requested or 0,
     )
 
-    def excess(read: Callable[[Level], int | None], figure: int | None) -> _LevelColumn:
-        """The column of the amounts by which a figure exceeds the levels' limits."""
+    def excess(limit: int | None, figure: int | None) -> str:
+        if limit is None or figure is None or figure <= limit:
+            return ""
+        return f"−{figure - limit:,}"
 
-        def text(level: Level) -> str:
-            limit = read(level)
-            if limit is None or figure is None or figure <= limit:
-                return ""
-            return f"−{figure - limit:,}"
+    def is_present(level: Level) -> bool:
+        return level.waves_per_eu == answer.waves_per_eu and answer.cannot_launch is None
 
-        return _LevelColumn("", text, right=False, style="$error")
+    def limit(title: str, text: Callable[[Level], str]) -> tuple[Column, Callable[[Level], str]]:
+        return Column(title, right=True), text
 
-    def lds_limit(level: Level) -> str:
-        return _UNKNOWN if level.lds_bytes is None else f"{level.lds_bytes:,}"
-
-    return [
-        _LevelColumn("waves/SIMD", lambda level: _figure_text(level.waves_per_eu)),
-        _LevelColumn(f"workgroups/{answer.unit}", lambda level: _figure_text(level.workgroups)),
-        _LevelColumn("VGPRs ≤", lambda level: str(level.vgprs)),
-        excess(lambda level: level.vgprs, registers),
-        _LevelColumn("SGPRs ≤", lambda level: _figure_text(level.sgprs)),
-        excess(lambda level: level.sgprs, demand.sgprs),
-        _LevelColumn("LDS B ≤", lds_limit),
-        excess(lambda level: level.lds_bytes, demand.lds_bytes),
-        _LevelColumn("", lambda level: "◀ now" if _is_present(level, answer) else "", right=False),
-    ]
+    columns: Columns = (
+        limit("waves/SIMD", lambda level: _figure_text(level.waves_per_eu)),
+        limit(f"workgroups/{answer.unit}", lambda level: _figure_text(level.workgroups)),
+        limit("VGPRs ≤", lambda level: str(level.vgprs)),
+        ("", lambda level: excess(level.vgprs, registers)),
+        limit("SGPRs ≤", lambda level: _figure_text(level.sgprs)),
+        ("", lambda level: excess(level.sgprs, demand.sgprs)),
+        limit("LDS B ≤", lambda level: _amount_text(level.lds_bytes)),
+        ("", lambda level: excess(level.lds_bytes, demand.lds_bytes)),
+        ("", lambda level: "◀ now" if is_present(level) else ""),
+    )
+    return table(columns, answer.levels, lambda level: "warning" if is_present(level) else "")
 
 
-def _without_trailing_blanks(pieces: list[Piece]) -> list[Piece]:
-    while pieces and not pieces[-1][0].strip():
-        pieces.pop()
-    if pieces:
-        text, style = pieces[-1]
-        pieces[-1] = (text.rstrip(), style)
-    return pieces
+def _amount_text(number: int | None) -> str:
+    return _UNKNOWN if number is None else f"{number:,}"

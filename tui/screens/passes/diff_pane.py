@@ -46,7 +46,6 @@ class DiffPane(Vertical):
         yield FindLine(lambda: (self.query_one(DiffView),), id="find")
 
     def clear(self) -> None:
-        """Shows nothing, and drops all texts."""
         self._timeline, self._drawn = None, None
         self._texts.clear()
         self.query_one("#title", Static).update("", layout=False)
@@ -75,7 +74,6 @@ class DiffPane(Vertical):
             self._compute_after_pause(timeline)
 
     def take(self, span: Span, result: PassText | KinspectError) -> None:
-        """Takes the text of a span, or why there is none, and shows it if the pane waits for it."""
         if isinstance(result, KinspectError):
             if span == self._span:
                 reason = result

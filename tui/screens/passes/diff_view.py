@@ -136,7 +136,6 @@ def _numbered(lines: Sequence[str]) -> tuple[list[tuple[str, str]], list[int]]:
 
 
 def plain(*lines: str) -> Text:
-    """Lines without colours."""
     return Text(list(lines))
 
 

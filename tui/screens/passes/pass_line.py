@@ -11,8 +11,6 @@ from textual.strip import Strip
 from ...widgets.styles import PartedWidget
 from .timeline import LEVELS, Timeline, levels
 
-_STAGES = ("ttir", "ttgir", "llir")
-
 
 class PassLine(PartedWidget):
     """A sparkline of the module's size above a band of the stages; a click chooses a pass."""
@@ -42,7 +40,6 @@ class PassLine(PartedWidget):
         self._mark: int | None = None
 
     def show(self, timeline: Timeline | None, cursor: int, mark: int | None) -> None:
-        """Shows a dump."""
         self._timeline, self._cursor, self._mark = timeline, cursor, mark
         self.refresh()
 

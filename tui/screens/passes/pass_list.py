@@ -69,7 +69,6 @@ class _Columns(Struct, frozen=True):
     sized: bool
 
     def heading(self) -> str:
-        """The titles over the columns."""
         # The titles of narrow columns take of the room of those on their left.
         name = f"{'pass':<{_NUMBER_WIDTH + self.name}}"
         title = "convert_layout" if self.conversions else ""
@@ -95,7 +94,6 @@ class _PassLines(Struct, frozen=True):
     columns: _Columns
 
     def text(self, n: int) -> str:
-        """The line of a pass."""
         compiler_pass = self.timeline.passes[n]
         sign = "●" if compiler_pass.changed else " "
         sign = "◆" if n == self.mark else "▸" if n in self.events else sign

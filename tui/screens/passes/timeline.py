@@ -44,7 +44,6 @@ class Timeline(Struct):
 
     @property
     def passes(self) -> Sequence[CompilerPass]:
-        """The passes, in order."""
         return self.dump.passes
 
     @property
@@ -79,7 +78,6 @@ class Timeline(Struct):
         return None if before is None or after is None or before == after else (before, after)
 
     def shown(self, listed: Listed, filter_text: str) -> list[int]:
-        """Indices of the passes to list."""
         has_words = word_filter(filter_text)
         events = self.events
         return [
@@ -197,7 +195,6 @@ def title(timeline: Timeline, index: int, mark: int | None) -> str:
 
 
 def diff_title(timeline: Timeline, index: int, mark: int | None, *, module: bool) -> str:
-    """The title of the pane beside the list."""
     if module:
         return f"the module before {title(timeline, index, None)}"
     change = timeline.changes.get(index)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
@@ -41,33 +41,35 @@ class ProfileColumn(Struct, frozen=True):
     """A column after the kernel's name; it is left out if no row has a value for it.
 
     Attributes:
+        name: its name for sorting.
         width: of the figure, in cells.
-        read: returns a row's figure, to sort by; None where unknown.
-        form: returns a row's figure as text; None where unknown.
-        share: whether the figure is a percentage that a bar shows.
-        is_text: whether the figures are texts, which are sorted from A to Z at first.
+        read: returns a row's figure, to sort by; None where unknown. Texts are sorted from A to Z.
+        form: formats the figure.
+        is_share: whether the figure is a percentage that a bar shows.
+        text: returns a row's figure as text, in place of `form`; None where unknown.
     """
 
     name: str
     title: str
     width: int
     read: Read
-    form: Callable[[KernelRow], str | None]
-    share: bool = False
-    is_text: bool = False
+    form: Callable[[Any], str] = str
+    is_share: bool = False
+    text: Callable[[KernelRow], str | None] | None = None
 
     def head(self) -> ColumnHead:
         """The column for the table, with one cell kept free for the sort arrow."""
-        width = max(self.width, len(self.title)) + 1 + (_BAR_CELLS + 1 if self.share else 0)
+        width = max(self.width, len(self.title)) + 1 + (_BAR_CELLS + 1 if self.is_share else 0)
         return ColumnHead(self.name, f"{self.title} ", width, right=True)
 
     def cell(self, row: KernelRow) -> tuple[Piece, ...]:
-        """A row's figure."""
-        known = self.form(row)
-        text, style = (f"{known} ", "") if known is not None else (f"{quantities.UNKNOWN} ", "dim")
-        if not self.share:
-            return ((text, style),)
         value = self.read(row)
+        known = self.form(value) if value is not None else None
+        if self.text is not None:
+            known = self.text(row)
+        text, style = (f"{known} ", "") if known is not None else (f"{quantities.UNKNOWN} ", "dim")
+        if not self.is_share:
+            return ((text, style),)
         part = value / 100 if isinstance(value, float) else None
         width = max(self.width, len(self.title)) + 2
         return (*bar(part, _BAR_CELLS), (f"{text:>{width}}", style))
@@ -100,7 +102,6 @@ def _dispatches(row: KernelRow) -> float | None:
 
 
 def _of_shape(read: Callable[[KernelShape], int | None]) -> Read:
-    """Reads a figure of the launch, which only recordings have."""
     return lambda row: read(row.kernel.shape) if row.kernel is not None else None
 
 
@@ -108,70 +109,39 @@ def _metric(name: str) -> Read:
     return lambda row: row.number(name)
 
 
-def _static(name: str, row: KernelRow) -> Value:
-    """A static metric of a saved report; None if it is unknown or no number."""
-    return as_number(row.entry.metric(name) if row.entry is not None else None)
+def _static(name: str) -> Read:
+    """Reads a static metric of a saved report; None if it is unknown or no number."""
+    return lambda row: as_number(row.entry.metric(name) if row.entry is not None else None)
 
 
-def _duration_text(name: str, row: KernelRow) -> str | None:
-    time = _time(row, name)
-    return quantities.duration(time) if time is not None else None
+def _scaled(name: str, title: str, read: Read, width: int = 4) -> ProfileColumn:
+    return ProfileColumn(name, title, width, read, quantities.scaled)
 
 
-def _scaled_text(read: Read, row: KernelRow) -> str | None:
-    value = read(row)
-    return value if value is None or isinstance(value, str) else quantities.scaled(value)
+def _duration(name: str) -> ProfileColumn:
+    return ProfileColumn(name, name, 8, lambda row: _time(row, name), quantities.duration)
 
 
-def _percent_text(name: str, row: KernelRow) -> str | None:
-    value = row.number(name)
-    return f"{value:.1f}" if value is not None else None
-
-
-def _kib_text(read: Read, row: KernelRow) -> str | None:
-    value = read(row)
-    return view.kib(int(value)) if isinstance(value, int | float) else None
-
-
-def _duration_column(name: str) -> ProfileColumn:
-    return ProfileColumn(name, name, 8, lambda row: _time(row, name), partial(_duration_text, name))
-
-
-def _scaled_column(name: str, title: str, read: Read, width: int = 4) -> ProfileColumn:
-    return ProfileColumn(name, title, width, read, partial(_scaled_text, read))
-
-
-def _share_column(name: str, title: str, *, bars: bool = False) -> ProfileColumn:
-    return ProfileColumn(name, title, 5, _metric(name), partial(_percent_text, name), share=bars)
-
-
-def _size_column(name: str, title: str, read: Read) -> ProfileColumn:
-    return ProfileColumn(name, title, 9, read, partial(_kib_text, read))
+def _share(name: str, title: str, *, is_share: bool = False) -> ProfileColumn:
+    return ProfileColumn(name, title, 5, _metric(name), "{:.1f}".format, is_share)
 
 
 _WAVES = "measured.occupancy.waves_per_eu"
 COLUMNS: Sequence[ProfileColumn] = (
-    _share_column("measured.share_of_time", "% time", bars=True),
-    _duration_column("total"),
-    _scaled_column("measured.dispatches", "dispatches", _dispatches),
-    _duration_column("median"),
-    ProfileColumn("spread", "least … most", 18, lambda row: _time(row, "min"), _spread),
-    _scaled_column("vgpr", "VGPR", _of_shape(lambda shape: shape.vgpr)),
-    _scaled_column("accum_vgpr", "AccVGPR", _of_shape(lambda shape: shape.accum_vgpr or None)),
-    _size_column("lds_bytes", "LDS", _of_shape(lambda shape: shape.lds_bytes)),
-    _scaled_column(_WAVES, "waves/SIMD", _metric(_WAVES)),
-    _share_column("measured.mfma_busy", "MFMA %"),
-    _share_column("measured.lds.conflict_percent", "LDS confl. %"),
-    _share_column("measured.l2_hit", "L2 hit %"),
-    _share_column("measured.share.memory", "memory %"),
-    ProfileColumn(
-        "match",
-        "analysed",
-        9,
-        lambda row: row.verdict or None,
-        lambda row: row.verdict,
-        is_text=True,
-    ),
+    _share("measured.share_of_time", "% time", is_share=True),
+    _duration("total"),
+    _scaled("measured.dispatches", "dispatches", _dispatches),
+    _duration("median"),
+    ProfileColumn("spread", "least … most", 18, lambda row: _time(row, "min"), text=_spread),
+    _scaled("vgpr", "VGPR", _of_shape(lambda shape: shape.vgpr)),
+    _scaled("accum_vgpr", "AccVGPR", _of_shape(lambda shape: shape.accum_vgpr or None)),
+    ProfileColumn("lds_bytes", "LDS", 9, _of_shape(lambda shape: shape.lds_bytes), view.kib),
+    _scaled(_WAVES, "waves/SIMD", _metric(_WAVES)),
+    _share("measured.mfma_busy", "MFMA %"),
+    _share("measured.lds.conflict_percent", "LDS confl. %"),
+    _share("measured.l2_hit", "L2 hit %"),
+    _share("measured.share.memory", "memory %"),
+    ProfileColumn("match", "analysed", 9, lambda row: row.verdict or None),
 )
 """The columns of every recording; other metrics measured in a saved report follow them."""
 _SHOWN_ELSEWHERE = frozenset(
@@ -181,13 +151,10 @@ _SHOWN_ELSEWHERE = frozenset(
         *(f"measured.duration.{name}" for name in ("median", "mean", "min", "max", "total")),
     }
 )
-NAME = ProfileColumn(
-    "kernel", "kernel", 0, lambda row: row.name, lambda row: row.name, is_text=True
-)
+NAME = ProfileColumn("kernel", "kernel", 0, lambda row: row.name)
 
 
 def columns(rows: Sequence[KernelRow]) -> list[ProfileColumn]:
-    """The columns in which any row has a value."""
     present = [column for column in COLUMNS if any(column.read(row) is not None for row in rows)]
     if not any(row.entry is not None for row in rows):
         return present
@@ -198,12 +165,15 @@ def columns(rows: Sequence[KernelRow]) -> list[ProfileColumn]:
                 extra.setdefault(name, metric.unit)
     for name, unit in extra.items():
         title = f"{name.removeprefix('measured.')} {'' if unit == 'count' else unit}".rstrip()
-        present.append(_scaled_column(name, title, _metric(name), 8))
+        present.append(_scaled(name, title, _metric(name), 8))
     for title, name in _STATIC_COLUMNS:
-        present.append(
-            _scaled_column(f"static.{name}", f"{title} (static)", partial(_static, name))
-        )
+        present.append(_scaled(f"static.{name}", f"{title} (static)", _static(name)))
     return present
+
+
+def is_text(column: ProfileColumn, rows: Sequence[KernelRow]) -> bool:
+    """Whether a column has texts, which are sorted from A to Z at first."""
+    return any(isinstance(column.read(row), str) for row in rows)
 
 
 def ordered(
@@ -217,7 +187,7 @@ def ordered(
 
     if column is None:
         return _folded(rows)
-    if column.is_text:
+    if is_text(column, rows):
         return _folded(sorted(rows, key=lambda row: str(column.read(row)), reverse=down))
     return _folded(sorted(rows, key=sort_key, reverse=down))
 
@@ -240,7 +210,6 @@ def _folded(rows: Sequence[KernelRow]) -> list[KernelRow]:
 
 
 def table_row(row: KernelRow, shown_columns: Sequence[ProfileColumn], *, folded: bool) -> TableRow:
-    """A measured kernel as a row of the table."""
     first: list[Piece] = [(" ", "")]
     if folded:
         first.append(("└ ", "dim"))

@@ -123,7 +123,6 @@ def _figures(metrics: Mapping[str, Metric]) -> tuple[Table, ...]:
 
 
 def _errors(profile: Profile) -> tuple[ErrorRecord, ...]:
-    """Errors of reading the recording and of analysing its kernels."""
     return (*profile.recording.errors, *profile.errors)
 
 

@@ -82,7 +82,6 @@ def _warmups(kernel: KernelProfile, recording: Recording, rows: Sequence[int]) -
 
 
 def row(dispatches: DispatchList, recording: Recording, index: int) -> TableRow:
-    """A dispatch as a row of the table."""
     table, number = recording.dispatches, dispatches.rows[index]
     shape = recording.shapes[table.shape[number]]
     start, end, queue = table.start[number], table.end[number], table.queue[number]

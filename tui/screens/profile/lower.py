@@ -122,7 +122,6 @@ class Lower(Vertical):
             self._show_dispatches(current)
 
     def offers(self, view: str) -> bool:
-        """Whether a view has anything to show."""
         profile = self._shown.profile
         if view == ROOFLINE:
             return bool(self._points)

@@ -65,12 +65,10 @@ def as_number(value: MetricValue) -> float | None:
 
 
 def measured_metrics(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
-    """The metrics that were measured, in their order."""
     return {name: metric for name, metric in metrics.items() if metric.origin == "measured"}
 
 
 def has_measured(report: KernelReport) -> bool:
-    """Whether anything of the kernel or its loops was measured."""
     regions = (report.metrics, *(loop.metrics for loop in report.loops))
     return any(measured_metrics(metrics) for metrics in regions)
 
@@ -119,7 +117,6 @@ def point(row: KernelRow) -> RooflinePoint | None:
 
 
 def filtered(rows: Sequence[KernelRow], text: str, *, tried: bool) -> list[KernelRow]:
-    """The rows that contain all words of a filter."""
     has_words = word_filter(text)
     tried = tried or all(row.tried for row in rows)
     return [

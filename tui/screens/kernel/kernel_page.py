@@ -137,7 +137,6 @@ class KernelPage(Page):
 
     @property
     def settled(self) -> bool:
-        """Whether the kernel is read and analysed."""
         return self.texts.settled
 
     def on_mount(self) -> None:

@@ -138,7 +138,6 @@ class HistoryPage(Page):
         self._show_kernels()
 
     def _show_kernels(self) -> None:
-        """Lists the kernels that match the filter."""
         overview = self._overview
         if overview is None:
             return
@@ -159,7 +158,6 @@ class HistoryPage(Page):
         self._read_kernel()
 
     def _read_kernel(self) -> None:
-        """Reads the runs of the kernel under the cursor."""
         line = self.query_one("#kernels", RowList).cursor
         if line >= len(self._names):
             self._take_kernel_history(None)
@@ -231,7 +229,6 @@ class HistoryPage(Page):
         self.query_one("#legend", Static).update(legend_text)
 
     def on_code_view_moved(self) -> None:
-        """Reads the kernel that the cursor moved to."""
         self._read_kernel()
 
     def on_table_moved(self) -> None:
@@ -239,11 +236,9 @@ class HistoryPage(Page):
         self._point()
 
     def on_row_list_opened(self) -> None:
-        """Goes from a kernel to its runs."""
         self.query_one("#runs", Table).focus()
 
     def on_table_opened(self, event: Table.Opened) -> None:
-        """Shows all figures of a run."""
         if self._kernel_history is None:
             return
         row = self._kernel_history.runs[event.row]

@@ -136,7 +136,6 @@ class FindingsPage(Page):
         self._explain()
 
     def _cursor_after(self, former: FindingRow | None) -> int:
-        """The line of the row that was under the cursor before the list was rebuilt."""
         if former is None:
             return 0
         for line, row in enumerate(self._rows):
@@ -254,7 +253,6 @@ class FindingsPage(Page):
             line += direction
 
     def action_fold_all(self) -> None:
-        """Folds all groups, or unfolds them if all are folded."""
         names = {group.name for group in self._groups}
         closed = self._folded[self._grouping]
         self._fold(names if names <= closed else names - closed)

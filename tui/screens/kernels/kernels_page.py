@@ -196,7 +196,6 @@ class KernelsPage(Page):
         return rows[cursor] if 0 <= cursor < len(rows) else None
 
     def _update_front(self) -> None:
-        """Computes in a thread which configurations are on a front, if the kernels changed."""
         tuned = self.listing.tuned
         running = any(w.group == "front" for w in self.workers if w.is_running)
         if running or tuned is self._ranked_kernels:
@@ -261,7 +260,6 @@ class KernelsPage(Page):
             self.rebuild(group_key)
 
     def action_fold_all(self) -> None:
-        """Folds all groups, or unfolds them if all are folded."""
         self.listing.fold_all()
         self.rebuild()
 

@@ -229,7 +229,6 @@ class ComparePage(Page):
         self.call_after_refresh(self._lay_out_figures)
 
     def action_fold_all(self) -> None:
-        """Closes all folds, or opens them if all are closed."""
         self.query_one(SideBySide).fold_all()
 
     def action_figures(self, lines: int) -> None:

@@ -16,10 +16,12 @@ from ....inspector.explain.lds_map import map_rows, map_title, row_lines
 from ....inspector.machines import names
 from ....inspector.metrics.occupancy import Occupancy
 from ....inspector.model import KernelReport
+from ....inspector.present.document import Section
 from ...key_table import bind
 from ...pages import Page
 from ...session import SessionKernel
 from ...widgets.bars import BETTER, WORSE
+from ...widgets.document_text import content
 from ...widgets.step_plot import StepFunction, StepPlot
 from ..kernel_chooser import kernel_chooser, worst_kernel
 from .answer import DIM, answer_lines, level_table, why_two
@@ -41,7 +43,6 @@ class FigureInput(Input):
     ]
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Whether the field takes a key as text."""
         return super().check_consume_key(key, character) and character not in _KEYS
 
     async def _on_key(self, event: Key) -> None:
@@ -83,7 +84,7 @@ class OccupancyPage(Page):
     OccupancyPage.-stale #plots, OccupancyPage.-stale #below { opacity: 40%; }
     OccupancyPage #below { height: auto; }
     OccupancyPage #lds-map { height: auto; padding: 1 1 0 1; }
-    OccupancyPage #levels { width: auto; height: auto; padding: 0 1; }
+    OccupancyPage #levels { width: auto; height: auto; padding: 0 1 0 0; }
     OccupancyPage #why { width: 1fr; min-width: 20; height: auto; padding: 0 2;
         color: $foreground 60%; }
     OccupancyPage.-narrow #below { layout: vertical; }
@@ -205,7 +206,6 @@ class OccupancyPage(Page):
         self._fill(fields_of(self._kernel))
 
     def _fill(self, values: dict[str, str]) -> None:
-        """Sets the texts of all fields."""
         self._values = dict(values)
         for name, text in values.items():
             line = self.query_one(f"#{name}", FigureInput)
@@ -221,7 +221,6 @@ class OccupancyPage(Page):
             self._recompute()
 
     def _recompute(self) -> None:
-        """Computes the occupancy of the typed figures and shows it, or what is wrong with them."""
         query, problems = parsed(self._values, self._kernel)
         answer: Occupancy | None = None
         if query is not None:
@@ -266,13 +265,12 @@ class OccupancyPage(Page):
         for line in answer_lines(query, answer, self._baseline):
             parts += [(f"{line.label:<9} ", DIM), (f"{line.text}\n", line.style)]
         self.query_one("#answer", Static).update(Content.assemble(*parts), layout=False)
-        table = level_table(query, answer)
+        levels = content([Section((level_table(query, answer),))], self.app.size.width)
         why = why_two(answer, query)
-        widest = max(sum(len(text) for text, _ in line) for line in table)
-        shape = (len(table), widest, *map(len, why))
+        lines = levels.plain.splitlines()
+        shape = (len(lines), max(map(len, lines)), *map(len, why))
         grown, self._table_shape = shape != self._table_shape, shape
-        pieces = [piece for line in table for piece in (*line, ("\n", ""))]
-        self.query_one("#levels", Static).update(Content.assemble(*pieces), layout=grown)
+        self.query_one("#levels", Static).update(levels, layout=grown)
         if grown:
             self.query_one("#why", Static).update("\n\n".join(why))
         self._plots = None

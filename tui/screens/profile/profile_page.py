@@ -23,7 +23,7 @@ from ...widgets.roofline import Roofline, RooflinePoint
 from ...widgets.table import Table
 from ...widgets.table_rows import ColumnHead, TableRow
 from . import detail
-from .columns import NAME, ProfileColumn, columns, ordered, table_row
+from .columns import NAME, ProfileColumn, columns, is_text, ordered, table_row
 from .lower import DETAIL, VIEWS, Lower, LowerState, unbroken
 from .rows import KernelRow, filtered, of_profile, of_reports, point
 
@@ -308,8 +308,8 @@ class ProfilePage(Page):
         self._sort_by(names[index % len(names)])
 
     def _sort_by(self, name: str) -> None:
-        texts = [column.name for column in (NAME, *self._columns) if column.is_text]
-        self._sort_to(name, falling=name not in texts)
+        column = next(column for column in (NAME, *self._columns) if column.name == name)
+        self._sort_to(name, falling=not is_text(column, self._all_rows))
 
     def action_reverse(self) -> None:
         sort_name, descending = self._sort or (_DEFAULT_SORT, True)

@@ -145,7 +145,6 @@ class PassesPage(Page):
             self._open(artifact.path)
 
     def _show_sentences(self, *lines: str) -> None:
-        """Shows sentences in place of the passes."""
         self._path, self._timeline = None, None
         self.set_class(True, "-none")
         self.query_one("#about", Static).update("", layout=False)
@@ -268,7 +267,6 @@ class PassesPage(Page):
         self._follow_cursor()
 
     def _follow_cursor(self) -> None:
-        """Updates the timeline and the diff after the cursor moved."""
         if self._timeline is None:
             return
         self.query_one(PassLine).show(self._timeline, self._index, self._mark)
@@ -276,7 +274,6 @@ class PassesPage(Page):
         pane.show(self._timeline, self._index, self._mark, module=self._show_module)
 
     def _compute(self, span: Span) -> None:
-        """Computes the text of a span in a thread."""
         if self._path is not None:
             work = partial(self._read, self._path, span)
             self.run_worker(work, thread=True, exclusive=True, group="diff")
