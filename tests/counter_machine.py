@@ -145,10 +145,7 @@ class Machine:
         return self._after[place]
 
     def run(
-        self,
-        waits: Mapping[int, Mapping[str, int]],
-        start: Iterable[State],
-        seen: set[State],
+        self, waits: Mapping[int, Mapping[str, int]], start: Iterable[State], seen: set[State]
     ) -> set[tuple[int, int]]:
         """What is touched too early from `start` on; all states on the way are added to `seen`."""
         early: set[tuple[int, int]] = set()

@@ -236,10 +236,7 @@ def sdk_process(what: Program, version: str = "1.0") -> Json:
             "fini_time": 2_000_000,
             "command": ["python", "gemm.py"],
         },
-        "agents": [
-            sdk_agent(0, CPU_HANDLE, None),
-            sdk_agent(what.node, GPU_HANDLE, what.arch),
-        ],
+        "agents": [sdk_agent(0, CPU_HANDLE, None), sdk_agent(what.node, GPU_HANDLE, what.arch)],
         "counters": [
             {
                 "agent_id": {"handle": GPU_HANDLE},

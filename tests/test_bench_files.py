@@ -17,7 +17,6 @@ from kinspect.inspector.bench.suite.case_files import (
     read_gpumode,
     read_tune_gemm,
     scalar,
-    write_gpumode,
     write_tune_gemm,
 )
 from kinspect.inspector.bench.suite.case_keys import as_gemm, fit_keys, keys_read, name_of
@@ -40,7 +39,8 @@ def test_gpumode_lines() -> None:
 
 @given(st.lists(st.dictionaries(KEYS, VALUES, min_size=1), min_size=1))
 def test_gpumode_comes_back(cases: list[dict[str, Any]]) -> None:
-    text = write_gpumode([UserCase(case) for case in cases])
+    lines = ("; ".join(f"{key}: {value}" for key, value in case.items()) for case in cases)
+    text = "".join(f"{line}\n" for line in lines)
     assert [case.values for case in read_gpumode(text, "f")] == cases
 
 

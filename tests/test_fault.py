@@ -344,9 +344,7 @@ def test_the_line_of_the_source_is_shown(tmp_path: Path, monkeypatch: pytest.Mon
 
     source = (Path(__file__).parent / "data" / "elf" / "add.py").read_text()
     monkeypatch.setitem(
-        linecache.cache,
-        "/src/add.py",
-        (len(source), None, source.splitlines(True), "/src/add.py"),
+        linecache.cache, "/src/add.py", (len(source), None, source.splitlines(True), "/src/add.py")
     )
     report = explained(tmp_path, wave(0, LOAD_1) + AT_WAIT)
     at = report.stops[0].at

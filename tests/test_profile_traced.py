@@ -54,8 +54,7 @@ def test_a_trace_tells_what_stalls_without_code(tool_in_process: Tool, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("barrier", "state", "change"),
-    [(140, "same", 0), (130, "unsure", -10), (20, "faster", -120)],
+    ("barrier", "state", "change"), [(140, "same", 0), (130, "unsure", -10), (20, "faster", -120)]
 )
 def test_traces_are_compared_by_their_spans(
     tool_in_process: Tool, tmp_path: Path, barrier: int, state: str, change: int

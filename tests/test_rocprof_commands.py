@@ -17,7 +17,6 @@ from kinspect.inspector.profile.running import (
     installed,
     outcome,
     passes,
-    planners,
     versions,
 )
 from kinspect.inspector.profile.running.commands import Att, Measurements
@@ -148,13 +147,13 @@ def test_the_profilers_before_rocprofv3() -> None:
             " -d /run/passes/01-counters-1 -o results ./prog -x",
         ),
     ):
-        made = planners.PLANNERS[tool](profiler(tool), wanted, ["./prog", "-x"], Path("/run"))
+        made = commands.plan(profiler(tool), wanted, ["./prog", "-x"], Path("/run"))
         assert [item.show() for item in made] == [trace, counted]
         assert list(made[1].files.values()) == ["pmc: SQ_WAVES GRBM_COUNT\n"]
         assert "measures all kernels" in made[0].notes[0]
         with pytest.raises(KinspectError, match="neither --att"):
-            planners.PLANNERS[tool](profiler(tool), Measurements(att=Att()), ["x"], Path("/run"))
-    compute = planners.PLANNERS["rocprof-compute"]
+            commands.plan(profiler(tool), Measurements(att=Att()), ["x"], Path("/run"))
+    compute = commands.plan
     for version, where in (
         ("3.0.0", "--path /run/passes/00-compute"),
         ("3.4.0", "--path /run/passes/00-compute --format-rocprof-output csv"),

@@ -5,15 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from csv_files import (
-    COUNTED,
-    TRACE,
-    counted,
-    get,
-    traced,
-    values,
-    write,
-)
+from csv_files import COUNTED, TRACE, counted, get, traced, values, write
 from kinspect.inspector.model.recording import NONE
 from kinspect.inspector.profile.reading import read
 

@@ -90,11 +90,7 @@ def figures(kernel: KernelProfile) -> dict[str, float]:
         ({"WRITE_SIZE": 0.5}, "measured.write_bytes", 512),
         # 50 of 128 bytes, 30 of 64, 20 of 32.
         (
-            {
-                "TCC_EA0_RDREQ_sum": 100,
-                "TCC_BUBBLE_sum": 50,
-                "TCC_EA0_RDREQ_32B_sum": 20,
-            },
+            {"TCC_EA0_RDREQ_sum": 100, "TCC_BUBBLE_sum": 50, "TCC_EA0_RDREQ_32B_sum": 20},
             "measured.read_bytes",
             50 * 128 + 30 * 64 + 20 * 32,
         ),

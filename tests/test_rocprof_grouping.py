@@ -83,10 +83,7 @@ def test_kernels_of_equal_shape_stay_apart_and_are_matched_by_first_appearance()
             (shape(process=1, kernel_id=3), 200, 1000),
             (shape(process=1, kernel_id=7), 300, 10),
         ],
-        [
-            (shape(process=2, kernel_id=50), 100, 20),
-            (shape(process=2, kernel_id=51), 200, 2000),
-        ],
+        [(shape(process=2, kernel_id=50), 100, 20), (shape(process=2, kernel_id=51), 200, 2000)],
     )
     slow, fast = profile(run, skip_warmup=0)
     assert slow.duration is not None

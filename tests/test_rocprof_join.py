@@ -360,8 +360,7 @@ def test_the_kernel_that_was_launched_is_never_ruled_out(
 
 
 @pytest.mark.parametrize(
-    ("least_us", "grid", "share"),
-    [(0.05, 2048, 50.0), (0.25, 2048, 250.0), (0.05, 4096, None)],
+    ("least_us", "grid", "share"), [(0.05, 2048, 50.0), (0.25, 2048, 250.0), (0.05, 4096, None)]
 )
 def test_share_of_the_least_time(least_us: float, grid: int, share: float | None) -> None:
     """The dispatch takes 100 ns; one of another size is another launch."""

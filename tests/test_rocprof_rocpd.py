@@ -308,10 +308,7 @@ def test_rocprof_v1(tmp_path: Path) -> None:
     assert recording.errors == ()
     assert [
         (s.name, s.agent, s.process, start, end) for s, _, start, end in rows_of(recording)
-    ] == [
-        ("void f<int>(int*)", "2", 517, 1_000, 3_500),
-        ("g", "0", 517, 4_000, 4_100),
-    ]
+    ] == [("void f<int>(int*)", "2", 517, 1_000, 3_500), ("g", "0", 517, 4_000, 4_100)]
     assert list(recording.dispatches.queue) == [0, 1]
     assert dict(recording.tool) == {"name": "rocprof v1"}
     assert recording.parts[0].format == "rocprof v1 database"

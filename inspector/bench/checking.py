@@ -195,16 +195,8 @@ def describe(
     """
     descriptions: dict[Path, Description | str] = {}
     by_path = {str(kernel.path.absolute()): kernel.path for kernel in kernels}
-    request = {
-        "op": "suite",
-        "mode": "describe",
-        "paths": list(by_path),
-        "imports": ["triton"],
-    }
-    with (
-        Worker(python or sys.executable) as worker,
-        scratch_folder() as folder,
-    ):
+    request = {"op": "suite", "mode": "describe", "paths": list(by_path), "imports": ["triton"]}
+    with Worker(python or sys.executable) as worker, scratch_folder() as folder:
         for record in records(worker, {**request, "folder": str(folder)}, TIME_LIMIT, MOST_CASES):
             if "described" in record:
                 facts = record["described"]

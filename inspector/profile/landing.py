@@ -9,14 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..model import KernelReport
-from ..model.recording import (
-    CodePlace,
-    KernelProfile,
-    Recording,
-    Samples,
-    ThreadTrace,
-    Traced,
-)
+from ..model.recording import CodePlace, KernelProfile, Recording, Samples, ThreadTrace, Traced
 from . import join, traced
 from .placing import lines, loop_costs
 

@@ -10,44 +10,17 @@ from msgspec import Struct
 from ...model import KernelReport
 
 FIGURES = (
-    "vgpr_count",
-    "vgpr_allocated",
-    "agpr_count",
-    "sgpr_count",
-    "vgpr_spill_count",
-    "sgpr_spill_count",
-    "scratch_bytes",
-    "lds_bytes",
-    "code_bytes",
-    "instruction_count",
-    "waves_per_workgroup",
-    "occupancy.waves_per_eu",
-    "occupancy.workgroups_per_cu",
-    "launch.matrix_us",
-    "time.us",
-    "time.measured_us",
-    "time.bound_share",
-)
+    "vgpr_count", "vgpr_allocated", "agpr_count", "sgpr_count", "vgpr_spill_count",
+    "sgpr_spill_count", "scratch_bytes", "lds_bytes", "code_bytes", "instruction_count",
+    "waves_per_workgroup", "occupancy.waves_per_eu", "occupancy.workgroups_per_cu",
+    "launch.matrix_us", "time.us", "time.measured_us", "time.bound_share",
+)  # fmt: skip
 """Metrics of the kernel as a whole that are kept."""
 HOT_COUNTS = (
-    "instructions",
-    "valu",
-    "salu",
-    "mfma",
-    "wmma",
-    "global_load",
-    "global_store",
-    "lds_read",
-    "lds_write",
-    "lds_direct",
-    "scratch_load",
-    "scratch_store",
-    "acc_move",
-    "nop",
-    "wait",
-    "full_wait",
-    "barrier",
-)
+    "instructions", "valu", "salu", "mfma", "wmma", "global_load", "global_store", "lds_read",
+    "lds_write", "lds_direct", "scratch_load", "scratch_store", "acc_move", "nop", "wait",
+    "full_wait", "barrier",
+)  # fmt: skip
 """Classes of instructions that are counted in the hot loops, without the prefix `count.`."""
 HOT = "hot_loops.count."
 """Prefix of their sums over the hot loops, per iteration; 0 without a hot loop, as for rules."""

@@ -9,25 +9,24 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from ...base.errors import KinspectError
 from ...base.writing import reason
 from ...machines.products import find_product
 from ..suite.results import GIB, Bench, EarlierResult, Timed
-from . import analysis_rows
-from .analyses import Analysis, AnalysisRun, Sighting
-from .analysis_rows import checked_as
+from .analyses import AnalysedKernel, Analysis, AnalysisRun, Sighting
 from .schema import ANALYSES_SINCE, SCHEMA_VERSION, VARIABLE, guard, set_up, version_of
 
 __all__ = ["FILE", "SCHEMA_VERSION", "History", "Run", "StoredCase", "data_folder", "identity"]
 
+T = TypeVar("T")
 FILE = "results.sqlite"
 BUSY_SECONDS = 30.0
 """How long to wait for other processes' writes."""
@@ -82,16 +81,13 @@ def data_folder(environment: Mapping[str, str] | None = None) -> Path:
     stated = (os.environ if environment is None else environment).get(VARIABLE)
     if stated:
         return Path(stated).expanduser()
-    try:
-        from platformdirs import user_data_path
-    except ImportError:  # an interpreter without our packages, on a GPU machine with Linux
-        base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-        return Path(base).expanduser() / "kinspect"
+    from platformdirs import user_data_path
+
     return user_data_path("kinspect", appauthor=False)
 
 
 class History:
-    """The file of results.
+    """The file of results. Each method raises KinspectError where it is damaged or cannot be used.
 
     Args:
         folder: its folder; None for `data_folder()`. Nothing is created before the first write.
@@ -101,106 +97,73 @@ class History:
         self.path = (data_folder() if folder is None else folder) / FILE
 
     def add(self, bench: Bench) -> None:
-        """Keeps the cases of a run that have times; a run without any leaves no trace.
-
-        Raises:
-            KinspectError: the file cannot be written, or is damaged.
-        """
+        """Keeps the cases of a run that have times; a run without any leaves no trace."""
         gpu = bench.gpu
         if gpu is None or not bench.timed:
             return
-        with self._open(write=True) as connection:
-            number = int(connection.execute(_NEXT).fetchone()[0])
-            connection.execute(
-                "INSERT INTO run (id, date, kernel, path, device, arch, mode, gpu, versions)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    number,
-                    bench.date,
-                    bench.kernel,
-                    bench.path,
-                    gpu.name,
-                    gpu.arch,
-                    bench.mode,
-                    _json({"compute_units": gpu.compute_units, "memory_bytes": gpu.memory_bytes}),
-                    _json(dict(bench.versions)),
-                ),
+        memory = _json({"compute_units": gpu.compute_units, "memory_bytes": gpu.memory_bytes})
+        run = (bench.date, bench.kernel, bench.path, gpu.name, gpu.arch, bench.mode, memory)
+        run = (*run, _json(dict(bench.versions)))
+        self._add("run", run, "result", map(_row, bench.timed))
+
+    def add_analysis(self, analysis: Analysis) -> int | None:
+        """Stores a run of `analyze` or `lint`, unless it has no kernels; returns its number."""
+        if not analysis.kernels:
+            return None
+        words = map(_text, (analysis.label, analysis.command, analysis.target))
+        run = (analysis.date, *words, _json(dict(analysis.versions)), _json(dict(analysis.units)))
+        kernels = (
+            (
+                *map(_text, (kernel.kernel, kernel.identity, kernel.arch, kernel.case)),
+                *(_json(dict(values)) for values in (kernel.config, kernel.figures)),
+                None if kernel.findings is None else _json(dict(kernel.findings)),
             )
-            connection.executemany(
-                "INSERT INTO result VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [(number, *_row(case)) for case in bench.timed],
-            )
+            for kernel in analysis.kernels
+        )
+        return self._add("analysis", run, "analysed", kernels)
 
     def before(self, kernel: str, device: str, case: Mapping[str, Any]) -> EarlierResult | None:
-        """The last fully timed result of a case of a kernel on a device of this name.
-
-        Raises:
-            KinspectError: the file is damaged.
-        """
-        if not self.path.exists():
-            return None
-        with self._open() as connection:
-            row = connection.execute(
-                "SELECT mean_us, date FROM result JOIN run ON run.id = result.run"
-                " WHERE identity = ? AND kernel = ? AND device = ? AND mode = 'time'"
-                " ORDER BY run.id DESC LIMIT 1",
-                (identity(case), kernel, device),
-            ).fetchone()
-        return EarlierResult(float(row[0]), str(row[1])) if row is not None else None
+        """The last fully timed result of a case of a kernel on a device of this name."""
+        rows = self._rows(
+            lambda mean_us, date: EarlierResult(float(mean_us), str(date)),
+            "SELECT mean_us, date FROM result JOIN run ON run.id = result.run"
+            " WHERE identity = ? AND kernel = ? AND device = ? AND mode = 'time'"
+            " ORDER BY run.id DESC LIMIT 1",
+            (identity(case), kernel, device),
+        )
+        return next(iter(rows), None)
 
     def runs(self, kernel: str | None = None, limit: int = 50) -> list[Run]:
-        """Returns the last runs, newest first; -1 for `limit`: all.
-
-        Raises:
-            KinspectError: the file is damaged.
-        """
-        if not self.path.exists():
-            return []
+        """Returns the last runs, newest first; -1 for `limit`: all."""
         where = "WHERE kernel = ?" if kernel is not None else ""
-        with self._open() as connection:
-            rows = connection.execute(
-                "SELECT id, date, kernel, device, versions, mode,"
-                f" (SELECT count(*) FROM result WHERE run = run.id) FROM run {where}"
-                " ORDER BY id DESC LIMIT ?",
-                ((kernel,) if kernel is not None else ()) + (limit,),
-            ).fetchall()
-            return [
-                checked_as(Run, (run, date, name, device, json.loads(versions), mode, cases))
-                for run, date, name, device, versions, mode, cases in rows
-            ]
+        return self._rows(
+            lambda number, date, name, device, versions, *rest: _checked(
+                Run, number, date, name, device, json.loads(versions), *rest
+            ),
+            "SELECT id, date, kernel, device, versions, mode,"
+            f" (SELECT count(*) FROM result WHERE run = run.id) FROM run {where}"
+            " ORDER BY id DESC LIMIT ?",
+            (*([kernel] if kernel is not None else ()), limit),
+        )
 
     def results(self, run: int) -> list[StoredCase]:
-        """Returns the cases of a run.
+        """Returns the cases of a run."""
 
-        Raises:
-            KinspectError: the file is damaged.
-        """
-        if not self.path.exists():
-            return []
-        with self._open() as connection:
-            rows = connection.execute(
-                "SELECT device, name, config, clocks, runs, best_us, mean_us, slowest_us, error_us,"
-                " tflops, gib_per_s FROM result JOIN run ON run.id = result.run WHERE run = ?"
-                " ORDER BY result.rowid",
-                (run,),
-            ).fetchall()
-            cases = [
-                (
-                    str(device),
-                    checked_as(
-                        StoredCase, (name, json.loads(config), json.loads(clocks), *figures, None)
-                    ),
-                )
-                for device, name, config, clocks, *figures in rows
-            ]
-        return [replace(case, memory_share=_memory_share(case, device)) for device, case in cases]
+        def case(device: str, name: str, config: str, clocks: str, *figures: Any) -> StoredCase:
+            values = (name, json.loads(config), json.loads(clocks), *figures, None)
+            stored: StoredCase = _checked(StoredCase, *values)
+            return replace(stored, memory_share=_memory_share(stored, str(device)))
+
+        return self._rows(
+            case,
+            "SELECT device, name, config, clocks, runs, best_us, mean_us, slowest_us, error_us,"
+            " tflops, gib_per_s FROM result JOIN run ON run.id = result.run WHERE run = ?"
+            " ORDER BY result.rowid",
+            (run,),
+        )
 
     def measured(self, kernel: str) -> list[tuple[Run, StoredCase]]:
-        """Returns every case of every fully timed run of a kernel, the oldest run first.
-
-        Raises:
-            KinspectError: the file is damaged.
-        """
+        """Returns every case of every fully timed run of a kernel, the oldest run first."""
         return [
             (run, case)
             for run in reversed(self.runs(kernel, limit=-1))
@@ -208,86 +171,94 @@ class History:
             for case in self.results(run.id)
         ]
 
-    def add_analysis(self, analysis: Analysis) -> int | None:
-        """Stores a run of `analyze` or `lint`, unless it has no kernels.
-
-        Returns:
-            The run's number.
-
-        Raises:
-            KinspectError: the file cannot be written, or is damaged.
-        """
-        if not analysis.kernels:
-            return None
-        with self._open(write=True) as connection:
-            number = int(connection.execute(_NEXT).fetchone()[0])
-            analysis_rows.insert(connection, number, analysis)
-        return number
-
     def analyses(self, kernel: str | None = None, limit: int = 50) -> list[AnalysisRun]:
-        """Returns the last analyses, newest first; if a kernel is named, those that analysed it.
+        """Returns the last analyses, newest first; if a kernel is named, those that analysed it."""
+        where = "WHERE id IN (SELECT analysis FROM analysed WHERE kernel = ?)" if kernel else ""
 
-        Raises:
-            KinspectError: the file is damaged.
-        """
-        with self._reading() as connection:
-            return (
-                analysis_rows.latest_runs(connection, kernel, limit)
-                if connection is not None
-                else []
+        def run(*row: Any) -> AnalysisRun:
+            *fields, versions, archs, kernels = row
+            sorted_archs = tuple(sorted(filter(None, str(archs or "").split(","))))
+            stored: AnalysisRun = _checked(
+                AnalysisRun, *fields, json.loads(versions), sorted_archs, kernels
             )
+            return stored
+
+        return self._rows(
+            run,
+            "SELECT id, date, label, command, target, versions,"
+            " (SELECT group_concat(DISTINCT arch) FROM analysed WHERE analysis = analysis.id),"
+            " (SELECT count(*) FROM analysed WHERE analysis = analysis.id)"
+            f" FROM analysis {where} ORDER BY id DESC LIMIT ?",
+            (*([kernel] if kernel else ()), limit),
+            since=ANALYSES_SINCE,
+        )
 
     def analysed(self, run: int) -> list[Sighting]:
-        """Returns the kernels of an analysis.
-
-        Raises:
-            KinspectError: the file is damaged.
-        """
-        with self._reading() as connection:
-            if connection is None:
-                return []
-            return analysis_rows.sightings(connection, "analysis.id = ?", (run,))
+        """Returns the kernels of an analysis."""
+        return self._sightings("analysis.id = ?", run)
 
     def sightings(self, kernel: str) -> list[Sighting]:
-        """Returns everything stored about the kernels of a name, the oldest run first.
-
-        Raises:
-            KinspectError: the file is damaged.
-        """
-        with self._reading() as connection:
-            if connection is None:
-                return []
-            return analysis_rows.sightings(connection, "kernel = ?", (kernel,))
+        """Returns everything stored about the kernels of a name, the oldest run first."""
+        return self._sightings("kernel = ?", kernel)
 
     def names(self) -> list[str]:
-        """Returns the names of all kernels in the history.
-
-        Raises:
-            KinspectError: the file is damaged.
-        """
-        kernel_names = {run.kernel for run in self.runs(limit=-1)}
-        with self._reading() as connection:
-            if connection is not None:
-                rows = connection.execute("SELECT DISTINCT kernel FROM analysed").fetchall()
-                kernel_names.update(str(row[0]) for row in rows)
-        return sorted(kernel_names)
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection | None]:
-        """A connection to a file that has analyses; None if it has none."""
-        if not self.path.exists():
-            yield None
-            return
-        with self._open() as connection:
-            yield connection if version_of(connection) >= ANALYSES_SINCE else None
+        """Returns the names of all kernels in the history."""
+        names = {run.kernel for run in self.runs(limit=-1)}
+        names.update(self._rows(str, "SELECT DISTINCT kernel FROM analysed", since=ANALYSES_SINCE))
+        return sorted(names)
 
     def check_readable(self) -> None:
-        """Reads one entry, so that a damaged file is an error before a long run, not after it.
-
-        Raises:
-            KinspectError: the file is damaged or cannot be read.
-        """
+        """Reads one entry, so that a damaged file is an error before a long run, not after it."""
         self.runs(limit=1)
+
+    def _sightings(self, condition: str, value: object) -> list[Sighting]:
+        """Returns kernels of analyses, the oldest first, in the order of their reports."""
+
+        def sighting(*row: Any) -> Sighting:
+            number, date, label, units, *kernel, config, figures, findings = row
+            values = (
+                None if text is None else json.loads(text) for text in (config, figures, findings)
+            )
+            stored: Sighting = _checked(
+                Sighting,
+                number,
+                date,
+                label,
+                json.loads(units),
+                dict(zip(AnalysedKernel.__struct_fields__, (*kernel, *values), strict=True)),
+            )
+            return stored
+
+        return self._rows(
+            sighting,
+            "SELECT analysis.id, date, label, units, kernel, identity, arch, name, config, figures,"
+            " findings FROM analysed JOIN analysis ON analysis.id = analysed.analysis"
+            f" WHERE {condition} ORDER BY analysis.id, analysed.rowid",
+            (value,),
+            since=ANALYSES_SINCE,
+        )
+
+    def _rows(
+        self, made: Callable[..., T], statement: str, values: Sequence[object] = (), since: int = 1
+    ) -> list[T]:
+        """What `made` makes of each row; none without a file, or in one older than `since`."""
+        if not self.path.exists():
+            return []
+        with self._open() as connection:
+            if version_of(connection) < since:
+                return []
+            return [made(*row) for row in connection.execute(statement, values).fetchall()]
+
+    def _add(
+        self, table: str, run: Sequence[object], inner: str, rows: Iterable[Sequence[object]]
+    ) -> int:
+        """Adds a run to a table, and its rows to an inner one; returns the run's number."""
+        with self._open(write=True) as connection:
+            number = int(connection.execute(_NEXT).fetchone()[0])
+            for name, values in [(table, run), *((inner, row) for row in rows)]:
+                marks = ", ".join("?" * (len(values) + 1))
+                connection.execute(f"INSERT INTO {name} VALUES ({marks})", (number, *values))
+        return number
 
     @contextmanager
     def _open(self, write: bool = False) -> Iterator[sqlite3.Connection]:
@@ -366,6 +337,23 @@ def _row(case: Timed) -> tuple[Any, ...]:
         _json(other_means),
         _json(dict(case.clocks)),
     )
+
+
+def _checked(kind: Any, *values: Any) -> Any:
+    """Makes a struct of a row, whose types are checked: SQLite stores any value in any column.
+
+    Raises:
+        ValueError: one is of another type.
+    """
+    try:
+        return convert(dict(zip(kind.__struct_fields__, values, strict=True)), kind)
+    except (ValidationError, UnicodeError) as error:  # a text with half a surrogate
+        raise ValueError(str(error)) from None
+
+
+def _text(value: str | None) -> str | None:
+    """Returns a text that SQLite takes: bytes of file names that are not UTF-8 are escaped."""
+    return None if value is None else value.encode("utf-8", "backslashreplace").decode()
 
 
 def _json(value: Any) -> str:

@@ -61,14 +61,6 @@ def read_gpumode(text: str, path: str) -> list[UserCase]:
     return cases
 
 
-def write_gpumode(cases: Iterable[UserCase]) -> str:
-    """The lines that `read_gpumode` reads back."""
-    lines = (
-        "; ".join(f"{key}: {_text(value)}" for key, value in case.values.items()) for case in cases
-    )
-    return "".join(f"{line}\n" for line in lines)
-
-
 _RESULT = re.compile(r"#\s*TFLOPS:\s*(\S+)\s+time\(us\):\s*(\S+)")
 _SHAPE = ("M", "N", "K", "rowMajorA", "rowMajorB")
 _RENAMED = {
@@ -219,10 +211,6 @@ def scalar(text: str) -> Value:
 
 _INTEGER = re.compile(r"[+-]?\d+")
 _FLOAT = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _quoted(value: Value) -> str:

@@ -142,9 +142,4 @@ def _judge_code(knob: Knob, value: str | None, has_gpu: bool) -> MachineFact:
     return _fact(knob, value, Verdict.CHOICE, expected="", advice=knob.why, settable=False)
 
 
-_JUDGES = {
-    "want": _judge_wanted,
-    "choice": _judge_choice,
-    "off": _judge_off,
-    "code": _judge_code,
-}
+_JUDGES = {"want": _judge_wanted, "choice": _judge_choice, "off": _judge_off, "code": _judge_code}

@@ -164,8 +164,7 @@ def _unknown(name: str, possible: Collection[str]) -> KinspectError:
 
     if name == "numa_balancing" or name.startswith("clock"):
         return KinspectError(
-            f"{name}: cannot be set here: the kernel does not show it",
-            "see `kinspect env check`",
+            f"{name}: cannot be set here: the kernel does not show it", "see `kinspect env check`"
         )
     near = difflib.get_close_matches(name, possible, 3, 0.5)
     hint = f"did you mean {', '.join(near)}?" if near else "see `kinspect env check`"

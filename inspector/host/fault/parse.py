@@ -35,7 +35,7 @@ _MANY_BLANKS = re.compile(r"\s{65,}")
 # A wave, and the registers and memory after it.
 _WAVE = re.compile(rf"\bwave_(?P<id>\d+): pc=(?P<pc>{_HEX})(?P<rest>.*)")
 _STATE = re.compile(r"\((?:stopped, reason: (?P<reasons>[A-Z0-9_|]*)|(?P<running>running))\)")
-_ENTRY = re.compile(rf"\(kernel_code_entry=(?P<entry>{_HEX})(?:\s*<(?P<kernel>.*)>)?")
+_ENTRY = re.compile(rf"\(kernel_code_entry={_HEX}(?:\s*<(?P<kernel>.*)>)?")
 _REGISTERS = re.compile(r"^\s*(?P<name>[\w -]+?) registers:\s*$")
 _REGISTER = re.compile(r"(?P<name>\w+): (?P<value>\[0\] .*|[0-9a-f]{8,})(?=\s|$)")
 _MEMORY = re.compile(r"^\s*(?:Local|Global) memory ")
@@ -49,8 +49,6 @@ _LOADED = re.compile(rf"^\s*loaded at: \[(?P<first>{_HEX})[-,]\s*(?P<last>{_HEX}
 _CODE = re.compile(
     rf"^\s*(?P<arrow>=>)?\s*(?P<address>{_HEX})(?: <[+-]\d+>)?:\s+(?P<text>[a-z.]\S*.*?)\s*$"
 )
-_SOURCE_FILE = re.compile(r"^(?P<file>\S.*):$")
-_SOURCE = re.compile(r"^(?P<number>\d+)(?P<text>\s.*)?$")
 _END = re.compile(r"\bEnd of disassembly\b")
 
 # Messages of the runtime.
@@ -76,7 +74,7 @@ _KERNEL = re.compile(r"^\s*Kernel Name:\s*(?P<name>\S.*?)\s*$")
 
 # Remarks of the agent.
 _WARNING = re.compile(r"\brocm-debug-agent: (?:warning|error): (?P<text>.*)$")
-_IMPRECISE = re.compile(r"Precise (?:memory|ALU exceptions) not supported.*")
+_IMPRECISE = re.compile(r"(?P<text>Precise (?:memory|ALU exceptions) not supported.*)")
 
 
 def report_files(path: Path) -> tuple[Path, ...]:
@@ -153,8 +151,6 @@ class _Disassembly(Struct):
     last: int = 0
     lines: list[tuple[int, str]] = field(default_factory=list)
     pc: int | None = None
-    file: str = ""
-    source: list[tuple[str, int, str]] = field(default_factory=list)
 
 
 class _ReportParser:
@@ -224,7 +220,6 @@ class _ReportParser:
             id=match["id"],
             pc=pc,
             reasons=tuple(r for r in reasons.split("|") if r and r != "NONE"),
-            entry=int(entry["entry"], 16) if entry else None,
             kernel=" ".join(name.split()) if name else "",
             registers=self._registers if self._registers is not None else {},
         )
@@ -256,14 +251,8 @@ class _ReportParser:
             disassembly.lines.append((address, match["text"]))
             if match["arrow"]:
                 disassembly.pc = address
-        elif match := _SOURCE_FILE.match(line):
-            disassembly.file = match["file"]
-        elif disassembly.file and (match := _SOURCE.match(line)):
-            disassembly.source.append(
-                (disassembly.file, int(match["number"]), (match["text"] or "").strip())
-            )
-        elif line.strip() and line.strip() != "...":
-            self._message(line)  # output of another process or thread
+        else:
+            self._message(line)  # the source, or output of another process or thread
 
     def _close(self) -> None:
         """Ends the disassembly under way, and adds it as an excerpt if it has a pc or an object."""
@@ -280,7 +269,6 @@ class _ReportParser:
             loaded=loaded,
             lines=tuple(disassembly.lines),
             pc=disassembly.pc,
-            source=tuple(disassembly.source),
         )
         key = disassembly.pc if disassembly.pc is not None else disassembly.first
         self._excerpts.setdefault(key, excerpt)
@@ -291,19 +279,21 @@ class _ReportParser:
         if text.startswith("=>") and (match := _CODE.match(text)):
             pc = int(match["address"], 16)  # an excerpt that was copied without its header
             self._excerpts.setdefault(pc, Excerpt("", None, ((pc, match["text"]),), pc))
-        elif match := _FAULT.search(text):
-            address = 0 if match["address"] == "(nil)" else int(match["address"], 16)
-            reason = match["reason"] or ""
-            self._messages.append(
-                Message("memory", text[match.start() :], match["gpu"], address, reason)
+        elif match := _FAULT.search(text) or _ERROR.search(text) or _EVENT.search(text):
+            found = match.groupdict()
+            address = found.get("address")
+            message = Message(
+                "memory",
+                match[0]
+                if match.re is _ERROR
+                else text[0 if match.re is _EVENT else match.start() :],
+                found.get("gpu"),
+                None if address is None else 0 if address == "(nil)" else int(address, 16),
+                found.get("reason") or "",
             )
-        elif match := _ERROR.search(text):
-            address = int(match["address"], 16)
-            self._messages.append(Message("memory", match[0], match["gpu"], address))
-            if match["kernel"] and match["kernel"] != "<unknown>":
-                self._kernel = self._kernel or match["kernel"]
-        elif match := _EVENT.search(text):
-            self._messages.append(Message("memory", text, reason=match["reason"] or ""))
+            self._messages.append(message)
+            if (kernel := found.get("kernel")) and kernel != "<unknown>":
+                self._kernel = self._kernel or kernel
         elif match := _PAGE.search(text):
             self._page(text, int(match["address"], 16))
         elif match := _HANG.search(text):
@@ -314,10 +304,8 @@ class _ReportParser:
             self._messages.append(Message("queue", match["what"], reason=reason))
         elif match := _KERNEL.match(text):
             self._kernel = self._kernel or match["name"]
-        elif match := _WARNING.search(text):
+        elif match := _WARNING.search(text) or _IMPRECISE.search(text):
             self._notes[f"the debug agent says: {match['text']}"] = None
-        elif match := _IMPRECISE.search(text):
-            self._notes[f"the debug agent says: {match[0]}"] = None
 
     def _page(self, text: str, address: int) -> None:
         """Adds the address of a faulting page to the message before it, or as one of its own."""

@@ -42,7 +42,6 @@ class Excerpt(Struct, frozen=True):
     loaded: LoadedCode | None  # the code object
     lines: tuple[tuple[int, str], ...]  # (address, text) of each instruction
     pc: int | None  # the address that the arrow points at
-    source: tuple[tuple[str, int, str], ...] = ()  # the source lines in it, as (file, number, text)
 
 
 class Wave(Struct, frozen=True):
@@ -51,7 +50,6 @@ class Wave(Struct, frozen=True):
     id: str
     pc: int
     reasons: tuple[str, ...]
-    entry: int | None = None
     kernel: str = ""
     registers: Mapping[str, str] = field(default_factory=dict)
 

@@ -9,6 +9,7 @@ so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -149,10 +150,7 @@ def _occupancy(result: Derived, readings: Readings, device: DevicePeaks) -> None
     for waves, text in _waves(result, readings, device):
         if waves is not None:
             result.add(name, waves, unit, text)
-    percent = readings.together("OccupancyPercent")
-    if percent is not None:
-        value = percent.mean("OccupancyPercent") or 0.0
-        result.add("measured.occupancy.percent", value, "%", "OccupancyPercent, by the profiler")
+    _add_profilers(result, readings, "measured.occupancy.percent", "OccupancyPercent")
     mean = result.metrics.get(name)
     if mean is None or not isinstance(mean.value, float):
         return
@@ -197,43 +195,20 @@ def _has_more_levels(counted: PassReadings) -> bool:
 
 def _busy(result: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Adds the shares of time in which units worked."""
-    for name, counter, derived in (
-        ("measured.mfma_busy", "SQ_VALU_MFMA_BUSY_CYCLES", "MfmaUtil"),
-        ("measured.valu_busy", "SQ_ACTIVE_INST_VALU", "VALUBusy"),
-    ):
-        ticks = _ticks(result, readings, device, counter)
-        if ticks and _needs(result, name, simds=device.simds):
-            scale = counters.about(counter, device.arch).scale
-            cycles = ticks.counted.mean(counter) or 0.0
-            value = 100 * scale * cycles / ticks.value / (device.simds or 1)
-            factor = f"100 · {scale}" if scale != 1 else "100"
-            text = f"{factor} · {counter} {figure(cycles)} / ({ticks.text} · {device.simds} SIMDs)"
-            result.add(name, value, "%", text)
-        counted = readings.together(derived)
-        if counted is not None:
-            value = counted.mean(derived) or 0.0
-            text = f"{derived}, by the profiler"
-            if derived == "MfmaUtil":
-                text += "; rocprofiler-sdk 0.5 divides by CUs, 1.0 by SIMDs"
-            result.add(name, value, "%", text)
+    name = "measured.mfma_busy"
+    _add_share(result, readings, device, name, "SQ_VALU_MFMA_BUSY_CYCLES", of="simds")
+    differing = "; rocprofiler-sdk 0.5 divides by CUs, 1.0 by SIMDs"
+    _add_profilers(result, readings, name, "MfmaUtil", differing)
+    name = "measured.valu_busy"
+    _add_share(result, readings, device, name, "SQ_ACTIVE_INST_VALU", of="simds")
+    _add_profilers(result, readings, name, "VALUBusy")
 
 
 def _lds(result: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Adds the share of time that LDS was active, and what of it bank conflicts cost."""
     busy, conflict = "SQ_LDS_IDX_ACTIVE", "SQ_LDS_BANK_CONFLICT"
-    ticks = _ticks(result, readings, device, conflict)
-    name = "measured.lds.conflict_percent"
-    if ticks and _needs(result, name, cus=device.cus):
-        cycles = ticks.counted.mean(conflict) or 0.0
-        text = f"100 · {conflict} {figure(cycles)} / ({ticks.text} · {device.cus} CUs)"
-        result.add(name, 100 * cycles / ticks.value / (device.cus or 1), "%", text)
-    ticks = _ticks(result, readings, device, conflict, busy)
-    name = "measured.share.lds"
-    if ticks and _needs(result, name, cus=device.cus):
-        active, lost = ticks.counted.mean(busy) or 0.0, ticks.counted.mean(conflict) or 0.0
-        text = f"100 · ({busy} {figure(active)} - {conflict} {figure(lost)})"
-        value = 100 * (active - lost) / ticks.value / (device.cus or 1)
-        result.add(name, value, "%", f"{text} / ({ticks.text} · {device.cus} CUs)")
+    _add_share(result, readings, device, "measured.lds.conflict_percent", conflict, of="cus")
+    _add_share(result, readings, device, "measured.share.lds", busy, conflict, of="cus")
     for prefix in ("SQ", "SQC"):
         busy, conflict = f"{prefix}_LDS_IDX_ACTIVE", f"{prefix}_LDS_BANK_CONFLICT"
         counted = readings.together(busy, conflict)
@@ -248,17 +223,48 @@ def _lds(result: Derived, readings: Readings, device: DevicePeaks) -> None:
 def _cache(result: Derived, readings: Readings) -> None:
     """Adds the hit rate of the L2 cache."""
     for hit, miss in (("TCC_HIT", "TCC_MISS"), ("GL2C_HIT", "GL2C_MISS")):
-        counted = readings.together(hit, miss)
-        hits, misses = (
-            (counted.mean(hit) or 0.0, counted.mean(miss) or 0.0) if counted else (0.0, 0.0)
-        )
+        if (counted := readings.together(hit, miss)) is None:
+            continue
+        hits, misses = counted.mean(hit) or 0.0, counted.mean(miss) or 0.0
         if hits + misses:
             text = f"100 · {hit} {figure(hits)} / ({figure(hits)} + {miss} {figure(misses)})"
             result.add("measured.l2_hit", 100 * hits / (hits + misses), "%", text)
-    counted = readings.together("L2CacheHit")
-    if counted is not None:
-        value = counted.mean("L2CacheHit") or 0.0
-        result.add("measured.l2_hit", value, "%", "L2CacheHit, by the profiler")
+    _add_profilers(result, readings, "measured.l2_hit", "L2CacheHit")
+
+
+def _add_share(
+    result: Derived,
+    readings: Readings,
+    device: DevicePeaks,
+    name: str,
+    counter: str,
+    less: str | None = None,
+    *,
+    of: Literal["simds", "cus"],
+) -> None:
+    """Adds cycles that units counted, without those of `less`, as a share of all their clocks."""
+    ticks = _ticks(result, readings, device, counter, *([less] if less else []))
+    units, word = (device.simds, "SIMDs") if of == "simds" else (device.cus, "CUs")
+    if ticks is None or not _needs(result, name, **{of: units}):
+        return
+    cycles = ticks.counted.mean(counter) or 0.0
+    text = f"{counter} {figure(cycles)}"
+    if less is not None:
+        lost = ticks.counted.mean(less) or 0.0
+        cycles, text = cycles - lost, f"({text} - {less} {figure(lost)})"
+    scale = counters.about(counter, device.arch).scale if less is None else 1
+    factor = f"100 · {scale}" if scale != 1 else "100"
+    value = 100 * scale * cycles / ticks.value / (units or 1)
+    result.add(name, value, "%", f"{factor} · {text} / ({ticks.text} · {units} {word})")
+
+
+def _add_profilers(
+    result: Derived, readings: Readings, name: str, counter: str, note: str = ""
+) -> None:
+    """Adds a percentage that the profiler derived itself."""
+    if (counted := readings.together(counter)) is not None:
+        value = counted.mean(counter) or 0.0
+        result.add(name, value, "%", f"{counter}, by the profiler{note}")
 
 
 def _clock(result: Derived, readings: Readings, device: DevicePeaks) -> None:

@@ -97,11 +97,7 @@ def _candidates(
     xccs = 1 if arch is not None and arch not in _table("quirks.yaml")["several_xccs"] else None
     bandwidth = shared_bandwidth(arch) if arch else None
     return {
-        "cus": (
-            (agent.cus, recorded),
-            *_of_product(product, "cus"),
-            *_of_machine(machine, "cus"),
-        ),
+        "cus": ((agent.cus, recorded), *_of_product(product, "cus"), *_of_machine(machine, "cus")),
         "clock_mhz": (
             (agent.clock_mhz, recorded),
             *_of_product(product, "clock_mhz"),

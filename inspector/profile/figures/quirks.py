@@ -42,7 +42,6 @@ class Registers(Struct, frozen=True):
 class TimeResolution(Struct, frozen=True):
     """The steps in which a part's times advance; `usable` is False if they are too coarse."""
 
-    step_ns: int
     usable: bool = True
     note: str = ""
 
@@ -99,10 +98,10 @@ def time_resolution(table: Dispatches, rows: Rows) -> TimeResolution:
     step = int(np.gcd.reduce(times)) if len(times) else 1
     if step >= _UNUSABLE_NS:
         note = f"times are rounded to {step} ns: durations are unknown"
-        return TimeResolution(step, usable=False, note=note)
+        return TimeResolution(usable=False, note=note)
     if step < 2 or len(times) < _LEAST_TIMES:
-        return TimeResolution(1)
-    return TimeResolution(step, note=f"times are multiples of {step} ns: so fine is a duration")
+        return TimeResolution()
+    return TimeResolution(note=f"times are multiples of {step} ns: so fine is a duration")
 
 
 def durations(table: Dispatches, rows: Rows) -> Rows:

@@ -98,8 +98,7 @@ def code_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeRo
     Returns:
         The kernels, the instructions, and whether the file was read to its end.
     """
-    names, unknown_rows, is_complete = Names(), 0, True
-    rows: list[CodeRow] = []
+    rows, is_complete = _Rows(), True
     try:
         with opened(path) as file:
             stream = JsonStream(file)
@@ -108,61 +107,73 @@ def code_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeRo
                     stream.skip()
                     continue
                 for item in stream.records(Any):
-                    row = _row(item, names)
-                    if row is not None:
-                        rows.append(row)
-                    elif not _is_mark(item):
-                        unknown_rows += 1
+                    rows.add(item)
     except (DamagedError, OSError) as error:
         is_complete = False
-        position = f"after {len(rows)} instructions" if rows else "at its beginning"
+        read = len(rows.rows)
+        position = f"after {read} instructions" if read else "at its beginning"
         builder.fail(path, f"damaged or cut off {position} ({brief(error)})", _AGAIN)
-    if unknown_rows:
+    if rows.unknown:
         builder.fail(
-            path, f"{unknown_rows} rows are of an unknown form", "the other rows were read"
+            path, f"{rows.unknown} rows are of an unknown form", "the other rows were read"
         )
-    if is_complete and not rows and not unknown_rows:
+    if is_complete and not rows.rows and not rows.unknown:
         builder.note(f"{path}: it holds no code: the trace is empty, or no code object was saved")
-    return names, _methods(rows), is_complete
+    return rows.names, _methods(rows.rows), is_complete
 
 
-def _is_mark(item: Any) -> bool:
-    return (
-        isinstance(item, list)
-        and bool(item)
-        and isinstance(item[0], str)
-        and item[0].startswith(_MARK)
-    )
+def stats_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeRow]]:
+    """Reads `stats_ui_output_*.csv`, or `att_output.csv`: the sums of a trace, by address."""
+    rows = _Rows()
+    for row in _csv(path, builder):
+        numbers = [_integer(row.get(name)) for name in ("Vaddr", "Hitcount", "Latency")]
+        code_object, *measured = _integer(row.get("CodeObj")), *numbers
+        item = [row.get("Instruction") or "", 0, len(rows.rows), row.get("Source"), code_object]
+        item += measured
+        if "Stall" in row:
+            item += (_integer(row[name]) if name in row else None for name in ("Stall", "Idle"))
+            item += (_integer(row.get(name)) for name in ("ServiceType", "Issued", "Stalled"))
+        rows.add(item if item[0] else None)
+    if rows.unknown:
+        builder.fail(path, f"{rows.unknown} rows are cut off or of an unknown form", _AGAIN)
+    return rows.names, _methods(rows.rows)
 
 
-def _row(item: Any, names: Names) -> CodeRow | None:
-    """Parses a row: 10 columns; newer versions add those of PC sampling, in two forms."""
-    if not isinstance(item, list) or not item or not isinstance(item[0], str):
-        return None
-    lacks_stalls = len(item) == _OLDER_COLUMNS
-    if lacks_stalls:
-        item = [*item, 0, None]
-    if len(item) < _COLUMNS:
-        return None
-    if _is_mark(item):
-        names.mark(item[0], item[3] if isinstance(item[3], str) else "")
-        return None
-    if not all(is_int64(item[i]) for i in (2, 5, 6, 7, 8)):
-        return None
-    row = CodeRow(
-        text=item[0],
-        line=item[2],
-        source=item[3] if isinstance(item[3], str) else "",
-        code_object=item[4] if is_int64(item[4]) else None,
-        address=item[5],
-        hits=item[6],
-        latency=item[7],
-        stall=item[8],
-        idle=item[9] if is_int64(item[9]) else None,
-        kernel=names.current,
-        lacks_stalls=lacks_stalls,
-    )
-    return _sampled(row, item[_COLUMNS:])
+class _Rows(Struct):
+    """The rows of a trace as they are read; `unknown` counts those of no known form."""
+
+    names: Names = field(default_factory=Names)
+    rows: list[CodeRow] = field(default_factory=list)
+    unknown: int = 0
+
+    def add(self, item: Any) -> None:
+        """Parses a row: 10 columns; newer versions add those of PC sampling, in two forms."""
+        if not isinstance(item, list) or not item or not isinstance(item[0], str):
+            self.unknown += 1
+            return
+        lacks_stalls = len(item) == _OLDER_COLUMNS
+        if lacks_stalls:
+            item = [*item, 0, None]
+        source = item[3] if len(item) > 3 and isinstance(item[3], str) else ""
+        if item[0].startswith(_MARK):
+            self.names.mark(item[0], source)
+        elif len(item) < _COLUMNS or not all(is_int64(item[i]) for i in (2, 5, 6, 7, 8)):
+            self.unknown += 1
+        else:
+            row = CodeRow(
+                text=item[0],
+                line=item[2],
+                source=source,
+                code_object=item[4] if is_int64(item[4]) else None,
+                address=item[5],
+                hits=item[6],
+                latency=item[7],
+                stall=item[8],
+                idle=item[9] if is_int64(item[9]) else None,
+                kernel=self.names.current,
+                lacks_stalls=lacks_stalls,
+            )
+            self.rows.append(_sampled(row, item[_COLUMNS:]))
 
 
 def _sampled(row: CodeRow, extra: Sequence[Any]) -> CodeRow:
@@ -199,46 +210,6 @@ def _named(counts: Sequence[Any], first: int) -> dict[str, int]:
     """Returns reason -> count; `first` is the value of the reason of the first count."""
     pairs = zip(_REASONS[first:], counts, strict=False)
     return {name: n for name, n in pairs if is_int64(n) and n}
-
-
-def stats_rows(path: Path, builder: RecordingBuilder) -> tuple[Names, list[CodeRow]]:
-    """Reads `stats_ui_output_*.csv`, or `att_output.csv`: the sums of a trace, by address."""
-    names, unknown_rows = Names(), 0
-    rows: list[CodeRow] = []
-    for item in _csv(path, builder):
-        text = item.get("Instruction") or ""
-        lacks_stalls = "Stall" not in item
-        numbers = [_integer(item.get(n)) for n in ("Vaddr", "Hitcount", "Latency")]
-        numbers.append(0 if lacks_stalls else _integer(item["Stall"]))
-        if text.startswith(_MARK):
-            names.mark(text, item.get("Source") or "")
-            continue
-        if not text or None in numbers:
-            unknown_rows += 1
-            continue
-        address, hits, latency, stall = (n or 0 for n in numbers)
-        extra = [_integer(item.get(n)) for n in ("ServiceType", "Issued", "Stalled")]
-        rows.append(
-            _sampled(
-                CodeRow(
-                    text=text,
-                    line=len(rows),
-                    source=item.get("Source") or "",
-                    code_object=_integer(item.get("CodeObj")),
-                    address=address,
-                    hits=hits,
-                    latency=latency,
-                    stall=stall,
-                    idle=_integer(item.get("Idle")),
-                    kernel=names.current,
-                    lacks_stalls=lacks_stalls,
-                ),
-                extra,
-            )
-        )
-    if unknown_rows:
-        builder.fail(path, f"{unknown_rows} rows are cut off or of an unknown form", _AGAIN)
-    return names, _methods(rows)
 
 
 def _csv(path: Path, builder: RecordingBuilder) -> Iterator[dict[str, str]]:

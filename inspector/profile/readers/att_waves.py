@@ -141,8 +141,7 @@ def _events(
             continue
         # At equal times ends come first: a slot is freed before another wave takes it.
         valid_events = sorted(
-            (event for event in events if _is_event(event)),
-            key=lambda event: (event[0], event[4]),
+            (event for event in events if _is_event(event)), key=lambda event: (event[0], event[4])
         )
         packed += sum(is_int64(event) and event >= _LEAST_PACKED for event in events)
         invalid_count += len(events) - len(valid_events)

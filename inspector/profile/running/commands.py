@@ -1,18 +1,16 @@
-"""Builds the command lines of rocprofv3 for a measurement, valid for the installed version.
+"""Builds the command lines of profilers for a measurement, valid for the installed version.
 
-The output format is always named, because rocprofv3's default changed to a database in SDK 1.0.
+Of rocprofv3 the output format is always named: its default changed to a database in SDK 1.0.
 Kernel traces and counters are written as CSV, PC samples as JSON: their CSV has no addresses. Each
 pass writes to its own folder with the process id in each file name, so that child processes do not
 overwrite one another. Each pass of counters is a run of its own: before SDK 1.3 a second `--pmc`
 silently replaces the first, and a run of several passes turns every exit code into 1.
-
-Those of the other profilers are in `planners.py`.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -23,6 +21,7 @@ from .installed import OWN_FAILURE, Profiler
 
 PASSES = "passes"
 """The folder of a run that holds its passes, and nothing else: it is what readers read."""
+_FOLDER = "%folder%"
 
 
 class Att(Struct, frozen=True):
@@ -72,85 +71,109 @@ class PlannedPass(Struct, frozen=True):
 def plan(
     profiler: Profiler, measurements: Measurements, command: Sequence[str], run: Path
 ) -> tuple[PlannedPass, ...]:
-    """Plans the passes of a run under rocprofv3, in the order in which they run.
-
-    `profiler`: the rocprofv3 that was found.
-
-    Returns:
-        First a kernel trace (durations without counters), then counters, thread trace, samples.
+    """Plans the passes of a run, in the order in which they run.
 
     Raises:
-        KinspectError: this version cannot make a measurement.
+        KinspectError: this profiler cannot make a measurement.
     """
+    if profiler.tool == "rocprofv3":
+        drafts = _rocprofv3(profiler, measurements)
+    else:
+        if measurements.att is not None or measurements.sampling is not None:
+            raise KinspectError(
+                f"{profiler.describe()} has neither --att nor --pc-sampling as kinspect reads them",
+                "use rocprofv3 of ROCm 7.0 or newer",
+                exit_code=OWN_FAILURE,
+            )
+        is_compute = profiler.tool == "rocprof-compute"
+        drafts = (_rocprof_compute if is_compute else _older)(profiler, measurements)
     return tuple(
-        _pass(kind, profiler, measurements, command, run / PASSES / f"{number:02d}-{kind.name}")
-        for number, kind in enumerate(_kinds(profiler, measurements))
+        draft.planned(profiler, command, run / PASSES / f"{number:02d}-{draft.name}")
+        for number, draft in enumerate(drafts)
     )
 
 
-class _PassKind(Struct, frozen=True):
-    """A pass before its command line is known."""
+class _Draft(Struct):
+    """A pass before its folder is known, for which `%folder%` stands in its arguments."""
 
-    name: str  # its name in the manifest; `counters-1` for the first one of counters
-    title: str  # its name in progress messages
-    expects: str  # endings of file names; it must leave a file with one of them
-    counters: tuple[str, ...] = ()  # the counters that it is to return
+    name: str
+    title: str
+    expects: tuple[str, ...]
+    arguments: list[str]
+    output: tuple[str, ...]  # arguments that say where and how it writes
+    counters: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    listed: bool = False  # whether it reads its counters from a file
+    notes: list[str] = field(default_factory=list)
+
+    def planned(self, profiler: Profiler, command: Sequence[str], folder: Path) -> PlannedPass:
+        listing = folder / "counters.txt"
+        arguments = [*self.arguments, *(("-i", str(listing)) if self.listed else ())]
+        output = [word.replace(_FOLDER, str(folder)) for word in self.output]
+        return PlannedPass(
+            name=self.name,
+            title=self.title,
+            folder=folder,
+            argv=(str(profiler.path), *arguments, *output, *command),
+            counters=self.counters,
+            environment=self.environment,
+            files={listing: f"pmc: {' '.join(self.counters)}\n"} if self.listed else {},
+            notes=tuple(self.notes),
+            expects=self.expects,
+        )
 
 
-class _PassOptions(Struct):
-    """The options of a pass besides those of its output.
+def _rocprofv3(profiler: Profiler, measurements: Measurements) -> Iterator[_Draft]:
+    """A kernel trace (durations without counters), then counters, thread trace, samples.
 
-    Args:
-        files: path -> text of the files to write before the pass.
+    Options that may take a value stand before others, lest they take the next word for theirs.
     """
 
-    arguments: list[str]  # of the command line
-    environment: dict[str, str] = field(default_factory=dict)  # variables to add
-    files: dict[Path, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)  # what the profiler cannot do
+    def draft(
+        name: str, title: str, expects: str, arguments: Iterable[str], form: str = "csv"
+    ) -> _Draft:
+        # Thread traces have no process in their names, so that each process gets a folder.
+        folder = f"{_FOLDER}/%pid%" if name == "att" else _FOLDER
+        output = ("--output-format", form, "-d", folder, "-o", "%pid%", "--")
+        return _Draft(name, title, (expects,), list(arguments), output)
 
-
-def _kinds(profiler: Profiler, measurements: Measurements) -> Iterator[_PassKind]:
-    yield _PassKind("trace", "kernel trace", "kernel_trace.csv")
+    yield draft("trace", "kernel trace", "kernel_trace.csv", ["--kernel-trace"])
     for number, names in enumerate(measurements.counters, 1):
+        # Counters are read of all launches: the report leaves out the warm-ups. SDK 0.4 (ROCm 6.2)
+        # reads counters only from a file; every version accepts its text form.
+        by_option = ["--pmc", *names] if profiler.has("--pmc") else []
         title = ", ".join(names)
-        yield _PassKind(f"counters-{number}", title, "counter_collection.csv", names)
+        item = draft(f"counters-{number}", title, "counter_collection.csv", by_option)
+        item.counters, item.listed = names, not by_option
+        _add_kernel_filter(item, profiler, measurements)
+        yield item
     if measurements.att is not None:
         _require(profiler, "--att", "thread traces", "ROCm 7.0")
-        yield _PassKind("att", "thread trace", "code.json")
-    if measurements.sampling is not None:
+        options = ["--kernel-trace", "--att", *_att_options(measurements.att)]
+        item = draft("att", "thread trace", "code.json", options)
+        _add_kernel_filter(item, profiler, measurements)
+        skipped = 1 if measurements.skip_warmup is None else measurements.skip_warmup
+        if profiler.has("--kernel-iteration-range"):
+            item.arguments += ["--kernel-iteration-range", f"[{skipped + 1}]"]
+        else:
+            item.notes.append(
+                f"{profiler.describe()} cannot skip warm-ups: the first launch is traced"
+            )
+        yield item
+    if (sampling := measurements.sampling) is not None:
         _require(profiler, "--pc-sampling-method", "PC sampling", "ROCm 6.4")
-        title = f"PC sampling ({measurements.sampling.method})"
-        yield _PassKind("pc-sampling", title, "results.json")
-
-
-def _pass(
-    kind: _PassKind,
-    profiler: Profiler,
-    measurements: Measurements,
-    command: Sequence[str],
-    folder: Path,
-) -> PlannedPass:
-    options = _options_of(kind, profiler, measurements, folder)
-    # Thread traces have no process in their names, so that each process gets a folder.
-    output = folder / "%pid%" if kind.name == "att" else folder
-    argv = (
-        *(str(profiler.path), *options.arguments),
-        *("--output-format", "json" if kind.name == "pc-sampling" else "csv"),
-        *("-d", str(output), "-o", "%pid%"),
-        *("--", *command),
-    )
-    return PlannedPass(
-        name=kind.name,
-        title=kind.title,
-        folder=folder,
-        argv=argv,
-        counters=kind.counters,
-        environment=options.environment,
-        files=options.files,
-        notes=tuple(options.notes),
-        expects=(kind.expects,),
-    )
+        # With the kernel trace, a sample's dispatch id leads to the kernel's name.
+        by_option = profiler.has("--pc-sampling-beta-enabled")
+        options = [
+            *("--kernel-trace", *(["--pc-sampling-beta-enabled"] if by_option else [])),
+            *("--pc-sampling-method", sampling.method, "--pc-sampling-unit", sampling.unit),
+            *("--pc-sampling-interval", str(sampling.interval)),
+        ]
+        title = f"PC sampling ({sampling.method})"
+        item = draft("pc-sampling", title, "results.json", options, "json")
+        if not by_option:
+            item.environment = {"ROCPROFILER_PC_SAMPLING_BETA_ENABLED": "1"}
+        yield item
 
 
 def _require(profiler: Profiler, option: str, feature: str, rocm: str) -> None:
@@ -162,56 +185,14 @@ def _require(profiler: Profiler, option: str, feature: str, rocm: str) -> None:
         )
 
 
-def _options_of(
-    kind: _PassKind, profiler: Profiler, measurements: Measurements, folder: Path
-) -> _PassOptions:
-    """Returns the options of a pass.
-
-    Options that may take a value stand before others, lest they take the next word for theirs.
-    """
-    if kind.name == "trace":
-        return _PassOptions(["--kernel-trace"])
-    if kind.name == "att":
-        assert measurements.att is not None
-        options = _PassOptions(["--kernel-trace", "--att", *_att_options(measurements.att)])
-        skipped_launches = 1 if measurements.skip_warmup is None else measurements.skip_warmup
-        _add_filters(options, profiler, measurements, f"[{skipped_launches + 1}]")
-        return options
-    if kind.name == "pc-sampling":
-        assert measurements.sampling is not None
-        return _sampling_options(profiler, measurements.sampling)
-    # Counters are read of all launches: the report leaves out the warm-ups.
-    if profiler.has("--pmc"):
-        options = _PassOptions(["--pmc", *kind.counters])
+def _add_kernel_filter(item: _Draft, profiler: Profiler, measurements: Measurements) -> None:
+    if measurements.kernel is None:
+        return
+    if profiler.has("--kernel-include-regex"):
+        # One word with the option: the expression may begin with a dash.
+        item.arguments.append(f"--kernel-include-regex={measurements.kernel}")
     else:
-        # SDK 0.4 (ROCm 6.2) reads counters only from a file; every version accepts its text form.
-        listing = folder / "counters.txt"
-        text = f"pmc: {' '.join(kind.counters)}\n"
-        options = _PassOptions(["-i", str(listing)], files={listing: text})
-    _add_filters(options, profiler, measurements)
-    return options
-
-
-def _add_filters(
-    options: _PassOptions,
-    profiler: Profiler,
-    measurements: Measurements,
-    launches: str | None = None,
-) -> None:
-    """Adds options that choose kernels and launches; notes what the profiler cannot choose."""
-    if measurements.kernel is not None:
-        if profiler.has("--kernel-include-regex"):
-            # One word with the option: the expression may begin with a dash.
-            options.arguments.append(f"--kernel-include-regex={measurements.kernel}")
-        else:
-            options.notes.append(f"{profiler.describe()} cannot choose kernels: all are measured")
-    if launches is not None:
-        if profiler.has("--kernel-iteration-range"):
-            options.arguments += ["--kernel-iteration-range", launches]
-        else:
-            options.notes.append(
-                f"{profiler.describe()} cannot skip warm-ups: the first launch is traced"
-            )
+        item.notes.append(f"{profiler.describe()} cannot choose kernels: all are measured")
 
 
 def _att_options(att: Att) -> Iterator[str]:
@@ -226,14 +207,42 @@ def _att_options(att: Att) -> Iterator[str]:
             yield from (option, str(value))
 
 
-def _sampling_options(profiler: Profiler, sampling: versions.Sampling) -> _PassOptions:
-    # With the kernel trace, a sample's dispatch id leads to the kernel's name.
-    arguments = ["--kernel-trace"]
-    environment = {}
-    if profiler.has("--pc-sampling-beta-enabled"):
-        arguments.append("--pc-sampling-beta-enabled")
-    else:
-        environment["ROCPROFILER_PC_SAMPLING_BETA_ENABLED"] = "1"
-    arguments += ["--pc-sampling-method", sampling.method, "--pc-sampling-unit", sampling.unit]
-    arguments += ["--pc-sampling-interval", str(sampling.interval)]
-    return _PassOptions(arguments, environment)
+def _older(profiler: Profiler, measurements: Measurements) -> Iterator[_Draft]:
+    """Passes of rocprof v1 and rocprofv2: times, then one for each pass of counters."""
+    output: tuple[str, ...] = ("-d", _FOLDER, "-o", "results")
+    trace, expects = ["--kernel-trace"], ".csv"
+    if profiler.tool == "rocprof":
+        output = ("--timestamp", "on", "-o", f"{_FOLDER}/results.csv")
+        trace, expects = [], "results.csv"
+    notes = []
+    if measurements.kernel is not None:
+        notes = [f"{profiler.tool} measures all kernels; the report shows those asked for"]
+    yield _Draft("trace", "kernel trace", (expects,), trace, output, notes=notes)
+    for number, names in enumerate(measurements.counters, 1):
+        item = _Draft(f"counters-{number}", ", ".join(names), (expects,), [], output, notes=notes)
+        item.counters, item.listed = names, True
+        yield item
+
+
+def _rocprof_compute(profiler: Profiler, measurements: Measurements) -> Iterator[_Draft]:
+    """The one pass of rocprof-compute, which runs the program as often as it needs."""
+    if measurements.counters:
+        raise KinspectError(
+            "rocprof-compute chooses its counters itself", "leave out --counters, or --tool"
+        )
+
+    def has(option: str) -> bool:
+        return versions.compute_has(option, profiler.version)
+
+    # Its rooflines are benchmarks of the GPU; kinspect takes the peaks from its machine tables.
+    output = (
+        "--output-directory" if has("--output-directory") else "--path",
+        _FOLDER,
+        *(("--format-rocprof-output", "csv") if has("--format-rocprof-output") else ()),
+        "--no-roof",
+        *(("-k", measurements.kernel) if measurements.kernel is not None else ()),
+        "--",
+    )
+    title = "rocprof-compute (runs the program several times)"
+    arguments = ["profile", "-n", "kinspect"]
+    yield _Draft("compute", title, (".csv", ".db"), arguments, output)

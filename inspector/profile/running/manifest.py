@@ -63,8 +63,7 @@ class Manifest(Struct, frozen=True):
     def with_pass(self, record: PassRecord) -> Manifest:
         """Returns the manifest with a pass's record replaced by a newer one of its name."""
         return replace(
-            self,
-            passes=tuple(record if p.name == record.name else p for p in self.passes),
+            self, passes=tuple(record if p.name == record.name else p for p in self.passes)
         )
 
 
@@ -98,8 +97,7 @@ def read(run: Path) -> Manifest:
         ) from None
     except (ValueError, msgspec.ValidationError) as error:
         raise KinspectError(
-            f"{path}: damaged ({type(error).__name__}: {error})",
-            _DAMAGED,
+            f"{path}: damaged ({type(error).__name__}: {error})", _DAMAGED
         ) from None
 
 

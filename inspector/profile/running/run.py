@@ -13,11 +13,10 @@ from msgspec.structs import replace
 from ... import machines
 from ...base.errors import KinspectError
 from ...base.version import VERSION
-from . import counter_sets, installed, launch, manifest, passes, versions
+from . import commands, counter_sets, installed, launch, manifest, passes, versions
 from .commands import Att, Measurements, PlannedPass
 from .manifest import Manifest, PassRecord
 from .outcome import judge
-from .planners import PLANNERS
 
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 """Exit statuses for a command that does not exist or cannot be run, as shells have them."""
@@ -114,11 +113,7 @@ def prepare(request: ProfileRequest, *, dry: bool = False) -> Prepared:
         skip_warmup=request.skip_warmup,
     )
     prepared = Prepared(
-        request=request,
-        profiler=profiler,
-        arch=arch,
-        measurements=measurements,
-        notes=tuple(notes),
+        request=request, profiler=profiler, arch=arch, measurements=measurements, notes=tuple(notes)
     )
     lay_out(prepared, Path())  # refuses what this profiler cannot do
     return prepared
@@ -150,19 +145,14 @@ def _counters_of_passes(request: ProfileRequest, arch: str | None) -> tuple[tupl
 def lay_out(prepared: Prepared, run: Path) -> ProfilePlan:
     """Returns the plan of a run in the folder `run`, which need not exist yet."""
     request, profiler = prepared.request, prepared.profiler
-    planned = PLANNERS[profiler.tool](profiler, prepared.measurements, request.command, run)
+    planned = commands.plan(profiler, prepared.measurements, request.command, run)
     notes = (*prepared.notes, *dict.fromkeys(note for item in planned for note in item.notes))
     environment = _environment(request, run)
     planned = tuple(
         replace(item, environment={**environment, **item.environment}) for item in planned
     )
     return ProfilePlan(
-        request=request,
-        profiler=profiler,
-        arch=prepared.arch,
-        run=run,
-        passes=planned,
-        notes=notes,
+        request=request, profiler=profiler, arch=prepared.arch, run=run, passes=planned, notes=notes
     )
 
 
