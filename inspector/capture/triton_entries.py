@@ -132,7 +132,6 @@ def entries_of(files: Sequence[Path], archs: Sequence[str]) -> Iterator[Target]:
 
 
 def _entry_target(group: dict[str, Path]) -> Target:
-    """The target of one entry, by its first complete stage."""
     for stage, kind in (*CODE, *INPUTS):
         if stage in group and _is_complete(group[stage], stage, alone=len(group) == 1):
             siblings = {s: p for s, p in group.items() if s != stage and _has_content(p)}

@@ -112,7 +112,6 @@ def compilable_ttgir(text: str) -> bool:
 
 
 def _ttgir_attributes(text: str, path: str) -> dict[str, str] | None:
-    """The module's attributes if it is TTGIR; None if it is TTIR."""
     module_attributes = dict(_attributes(text))
     if module_attributes:
         return module_attributes

@@ -369,7 +369,6 @@ class Compiler:
         }
 
     def _check_space(self, folder: Path) -> None:
-        """Distinguishes a full disk from a fault of the kernel, after a compile has failed."""
         refusal = self.store.refusal(folder)
         if refusal is not None:
             raise self.store.unwritable(refusal)

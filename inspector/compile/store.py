@@ -108,7 +108,6 @@ class Store:
         return self._folder(key).is_dir()
 
     def _read_manifest(self, key: str) -> StoreEntry | None:
-        """Returns the entry as its manifest states it; None if that is unusable. Reads no file."""
         folder = self._folder(key)
         try:
             manifest = unsealed((folder / MANIFEST).read_bytes())

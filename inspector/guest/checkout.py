@@ -76,7 +76,6 @@ class Checkout:
         return None if self.package is None else self.package.partition(".")[0]
 
     def _project_roots(self, folder: str) -> list[str]:
-        """The folders with a project's packages; adds its name to `names`."""
         declared = declarations(folder)
         if declared.name is not None:
             self.names.append(declared.name)
@@ -156,7 +155,6 @@ def _setup_cfg(folder: str) -> tuple[str | None, list[Any]]:
 
 
 def _setup_py(folder: str) -> tuple[str | None, list[Any]]:
-    """Name and folders in the literal arguments of `setup` and `find_packages` in a setup.py."""
     with open(os.path.join(folder, "setup.py"), "rb") as stream:
         tree = parse(stream.read())
     name, folders = None, list[Any]()
@@ -186,7 +184,6 @@ def _pytest_ini(folder: str) -> tuple[str | None, list[Any]]:
 
 
 def _literal(node: ast.expr | None) -> Any:
-    """The value of a literal; None for any other expression."""
     try:
         return None if node is None else ast.literal_eval(node)
     except (ValueError, TypeError, MemoryError, RecursionError):

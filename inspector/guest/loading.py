@@ -115,7 +115,6 @@ def as_main(path: str) -> ModuleType:
 
 
 def _relative_import_depth(path: str) -> int:
-    """How many packages upwards a file's relative imports reach; 0 without any."""
     with open(path, "rb") as stream:
         tree = parse(stream.read(), path)
     return max((n.level for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)), default=0)

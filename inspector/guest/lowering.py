@@ -188,7 +188,6 @@ def _switches(arch: str) -> dict[str, bool] | None:
 
 
 def _compile_llir(backend: Any, options: Any, late_start: dict[str, Any]) -> dict[str, Any]:
-    """Runs the stages behind `llir`, which `triton.compile` does not begin with; see `_compile`."""
     if "metadata" not in late_start:
         raise ValueError("LLVM IR without the metadata of the compile that made it")
     with open(INPUT.format(stage=LLIR), encoding="utf-8") as stream:

@@ -96,7 +96,6 @@ class Server:
         return SuiteRun(self._channel, request).run()
 
     def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Compiles a TTIR file in a forked child; see `lowering.compile_ttir`."""
         folder = str(request["folder"])
         arch = str(request["arch"])
         if arch not in self._warm:
@@ -130,7 +129,6 @@ class Server:
 
 
 def _read_json(path: str) -> Any:
-    """The contents of a JSON file; None if it is missing or incomplete."""
     try:
         with open(path, encoding="utf-8") as stream:
             return json.load(stream)

@@ -85,7 +85,6 @@ class _ScriptRun:
             command=emulation.command,
             refusal=LaunchRefusedError(emulation.reason, emulation.detail),
             seconds=emulation.seconds,
-            folder=request.folder,
             deadline=request.deadline - MARGIN_SECONDS,
         )
 
@@ -97,15 +96,7 @@ class _ScriptRun:
         request, selects = self._request, self._filter.selects
         self._tuning = tuning = TunerFollower(self._emit, request.max_configs)
         tuning.install()
-        layers = Layers(
-            tuning,
-            emit=self._emit,
-            max_launches=request.max_launches,
-            axes=request.axes,
-            points=request.points,
-            all_configs=request.all_configs,
-            is_selected=selects,
-        )
+        layers = Layers(tuning, request, emit=self._emit, is_selected=selects)
         layers.install()
         self._readback.is_trial = layers.is_trial
         recorder = SpecialisationRecorder(
@@ -124,7 +115,6 @@ class _ScriptRun:
         self._write(record)
 
     def run_script(self) -> BaseException | None:
-        """Runs the script; returns the exception that ended it, unless it was our interrupt."""
         request, recorder = self._request, self._recorder
         main = self._script.read()
         _finish_before_exit(self._finish, self._emit, request.path)
@@ -207,7 +197,6 @@ class _ScriptRun:
 
 
 def _is_at_launch_limit(failure: BaseException) -> bool:
-    """Whether an exception was raised while our own interrupt passed through the script."""
     chain: list[BaseException] = []
     cause: BaseException | None = failure
     while cause is not None and cause not in chain:
@@ -242,7 +231,6 @@ def _finish_before_exit(finish: Callable[[bool], None], emit: Emit, path: str) -
 
 
 def _retry_record(retry: Retry | None, request: ScriptRequest) -> dict[str, Any] | None:
-    """The record that asks the parent for another run; None where that would not help."""
     if retry is None:
         return None
     if retry.stubs:

@@ -17,10 +17,11 @@ from typing import Any
 
 from ..emulation.arguments import ArgumentError, parameters
 from ..emulation.process import EmulationError, EmulatorProcess, LaunchBuffer
+from ..process_tree import ChildError
 from ..world.assumptions import UnknownFloat
 from ..world.refusal import LaunchRefusedError
 from . import processes
-from .compiling import ChildCompiler, CompiledCode, CompileError
+from .compiling import ChildCompiler, CompiledCode
 
 MARGIN_SECONDS = 0.05
 """Seconds reserved for the emulator's reply after it has ended a launch that took too long."""
@@ -76,7 +77,6 @@ class Readback:
         command: Sequence[str] | None,
         refusal: LaunchRefusedError | None,
         seconds: float,
-        folder: str,
         deadline: float,
     ) -> None:
         self._world = world
@@ -85,10 +85,10 @@ class Readback:
         self._refusal = refusal
         self._deadline = deadline
         self._environment = dict(os.environ)
-        self._compiler = ChildCompiler(arch, world.suspended, folder)
+        self._compiler = ChildCompiler(arch, world.suspended)
         self._process: EmulatorProcess | None = None
         self._owner = 0
-        self._compiled: dict[str, CompiledCode | CompileError] = {}
+        self._compiled: dict[str, CompiledCode | ChildError] = {}
         self.executed = 0
         self.busy = False
         self.is_trial: Callable[[], bool] = lambda: False
@@ -221,10 +221,10 @@ class Readback:
             self._emulator().start()  # its imports run while the kernel is compiled
             try:
                 result = self._compiler.compile(src, options, until)
-            except CompileError as failure:
+            except ChildError as failure:
                 result = failure
             self._compiled[key] = result
-        if isinstance(result, CompileError):
+        if isinstance(result, ChildError):
             raise LaunchRefusedError("budget" if result.is_late else "failed", str(result))
         return result
 

@@ -60,7 +60,6 @@ def _is_number(value: Any) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """A number in the format of `record/values.py`."""
     if value is None:
         raise NotLiteralError
     if isinstance(value, float) and not math.isfinite(value):

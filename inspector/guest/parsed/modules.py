@@ -169,7 +169,6 @@ class Module:
             return self._host(node)
 
     def _attribute(self, node: ast.Attribute, builder: _SourceParser) -> dict[str, Any]:
-        """The value of an attribute of a module."""
         owner = self.value(node.value, builder, frozenset({node.attr}))
         if "module" in owner:
             dotted = f"{owner['module']}.{node.attr}"
@@ -209,7 +208,6 @@ class Module:
         return self._module(f"{module}.{alias.name}", builder, used, statement)
 
     def _absolute(self, statement: ast.ImportFrom) -> str:
-        """The dotted name of the module that a statement imports from."""
         if not statement.level:
             return statement.module or ""
         package = self.name.split(".")
@@ -320,7 +318,6 @@ def jit_of(node: ast.FunctionDef) -> ast.expr | None:
 
 
 def _from_inductor(name: str) -> dict[str, Any]:
-    """The value of a name imported from torch._inductor, wherever this version has it."""
     if name in TRITON_MODULES:
         return {"module": TRITON_MODULES[name]}
     if name == "triton_helpers":
@@ -336,7 +333,6 @@ def _is_module(name: str) -> bool:
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body, with those inside conditions, `try` and `with` blocks."""
     for statement in body:
         yield statement
         if isinstance(statement, Block):
@@ -363,7 +359,6 @@ def _bound_names(statement: ast.stmt) -> Iterator[str]:
 
 
 def _assigns(statement: ast.Assign | ast.AnnAssign, name: str) -> bool:
-    """Whether a statement assigns to a plain name, and not to part of a tuple."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     return any(isinstance(target, ast.Name) and target.id == name for target in targets)
 
