@@ -123,10 +123,6 @@ class Store:
             return None
         return StoreEntry(key, artifacts, facts) if is_ours else None
 
-    def verify(self, key: str) -> bool:
-        """Tells whether there is an entry whose files all have their original content."""
-        return self.get(key) is not None
-
     @contextlib.contextmanager
     def stage(self) -> Iterator[Path]:
         """Yields a new folder on the store's own file system, for `put`; removed if not put.

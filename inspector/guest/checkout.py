@@ -16,7 +16,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, PathFinder
-from typing import Any
+from typing import Any, NamedTuple
 
 from .syntax import parse
 
@@ -85,16 +85,16 @@ class Checkout:
         return [*inside, *_conventional_folders(folder)]
 
 
-class Declarations:
+class Declarations(NamedTuple):
     """The declarations in a project's files.
 
     Args:
+        name: name of its distribution; None if not declared.
         folders: folders that contain its packages or test modules, relative to the project.
     """
 
-    def __init__(self, name: str | None, folders: list[str]) -> None:
-        self.name = name
-        self.folders = folders
+    name: str | None
+    folders: list[str]
 
 
 def declarations(folder: str) -> Declarations:

@@ -135,8 +135,9 @@ def run_recorded(
     *,
     folder: str,
     output: str,
+    stderr: str | None = None,
     take: Callable[[dict[str, Any]], None],
-    too_long: Callable[[], float | None],
+    too_long: Callable[[], float | None] = lambda: None,
     time_limit: float = math.inf,
     memory_limit: int | None = None,
     most_data: int | None = None,
@@ -144,7 +145,7 @@ def run_recorded(
     """Runs a job that writes records, as `run_forked` does; returns the last one and how it ended.
 
     `job`: gets the path to write to, in `folder`.
-    `output`: file for what it prints.
+    `output`: file for what it prints; `stderr` one for its descriptor 2, if another.
     `take`: called with each record while the job runs.
     `too_long`: the seconds of a step that takes too long, by which the job is ended; else None.
     """
@@ -165,7 +166,7 @@ def run_recorded(
             functools.partial(job, path),
             channel,
             stdout=output,
-            stderr=output,
+            stderr=stderr or output,
             time_limit=time_limit,
             memory_limit=memory_limit,
             most_data=most_data,

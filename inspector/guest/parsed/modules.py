@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..record.source_format import TORCH_HELPERS, is_library
+from ..record.values import encode
 from ..regular_files import read_named
 from ..syntax import parse
-from .literals import NotLiteralError, literal
+from .literals import UnreadableError, read
 from .refusals import RefusedError
 
 TRITON_MODULES = {"libdevice": "triton.language.extra.libdevice", "math": "triton.language.math"}
@@ -164,9 +165,10 @@ class Module:
                     return {"value": {"constexpr": inner["value"]}}
             return self._host(node)
         try:
-            return {"value": literal(node)}
-        except (NotLiteralError, ArithmeticError, ValueError, TypeError):
+            value = read(node)
+        except (UnreadableError, TypeError):  # a list is no key
             return self._host(node)
+        return {"value": encode(value)} if _is_plain(value) else self._host(node)
 
     def _attribute(self, node: ast.Attribute, builder: _SourceParser) -> dict[str, Any]:
         owner = self.value(node.value, builder, frozenset({node.attr}))
@@ -323,6 +325,12 @@ def _from_inductor(name: str) -> dict[str, Any]:
     if name == "triton_helpers":
         return {"module": TORCH_HELPERS}
     return {"library": {"module": TORCH_HELPERS, "qualname": name}}
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (tuple, list):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def _is_module(name: str) -> bool:
