@@ -20,18 +20,14 @@ from types import ModuleType
 from . import checkout
 from .checkout import Checkout
 from .missing_modules import install_hint
+from .records import HintedError
 from .syntax import parse
 
 MAIN_GUARD = 'put what should run only as a script under `if __name__ == "__main__":`'
 
 
-class LoadError(Exception):
-    """A file that cannot be loaded: a one-line message and a hint."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class LoadError(HintedError):
+    """A file that cannot be loaded."""
 
 
 def import_file(path: str) -> ModuleType:

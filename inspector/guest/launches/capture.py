@@ -11,9 +11,8 @@ from ..records import Emit, error, note
 from ..world import machine as worlds
 from ..world.assumptions import LOG
 from ..world.device import StandInDevice
-from ..world.refusal import LaunchRefusedError
 from . import processes
-from .clock import MARGIN_SECONDS, ScriptClock
+from .clock import ScriptClock
 from .endings import IdleError, OutOfTimeError, ending
 from .generated_code import GeneratedCode
 from .kernel_filter import KernelFilter
@@ -64,7 +63,7 @@ class _ScriptRun:
         LOG.reverse(request.reversed)
         processes.watch(project, world.note)
         self._filter = KernelFilter(request.patterns)
-        self._readback = self._make_readback()
+        self._readback = Readback(world, request)
         self._recorder = self._follow_launches()
         self._graphs = GeneratedCode(
             folder=request.generated,
@@ -75,17 +74,6 @@ class _ScriptRun:
         world.generate(self._graphs.take, request.max_configs, self._graphs.keep)
         self._script = Script(
             project, request, world=world, emit=self._emit, kernel_filter=self._filter
-        )
-
-    def _make_readback(self) -> Readback:
-        request, emulation = self._request, self._request.emulation
-        return Readback(
-            self._world,
-            arch=request.arch,
-            command=emulation.command,
-            refusal=LaunchRefusedError(emulation.reason, emulation.detail),
-            seconds=emulation.seconds,
-            deadline=request.deadline - MARGIN_SECONDS,
         )
 
     def _follow_launches(self) -> SpecialisationRecorder:

@@ -10,6 +10,9 @@ from typing import Any
 
 from ..world.assumptions import Question
 
+WRITING_SECONDS = 5.0
+"""Time before a script's limit at which it is stopped, to write out the records."""
+
 
 @dataclass(frozen=True)
 class Emulation:

@@ -20,19 +20,15 @@ from ..launches.stand_in_kernel import StandInKernel
 from ..loading import LoadError, load
 from ..missing_modules import install_hint
 from ..parsed.building import RECORDED_PREFIX
+from ..records import HintedError
 from .kernel_identity import source_hash
 
 INSTALLED = (f"{os.sep}lib{os.sep}python", "site-packages", "dist-packages")
 """Entries of a recorded sys.path that hold another interpreter's modules."""
 
 
-class MissingKernelError(Exception):
-    """A kernel that is missing or has changed: a one-line message and a hint."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class MissingKernelError(HintedError):
+    """A kernel that is missing or has changed."""
 
 
 class CompleteError(BaseException):
