@@ -18,7 +18,7 @@ from kinspect.inspector.capture.resolving import resolve
 from kinspect.inspector.capture.targets import kind_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.guest.inductor.grids import grid_of
-from kinspect.inspector.guest.inductor.literals import (
+from kinspect.inspector.guest.parsed.literals import (
     Construction,
     LibraryName,
     UnreadableError,

@@ -91,7 +91,7 @@ class Place:
         left += (
             p
             for p in store.root.glob("artifacts-*/*/*")
-            if not p.is_dir() or not store.verify(p.name)
+            if not p.is_dir() or store.get(p.name) is None
         )
         return [str(path.relative_to(self.root)) for path in left]
 

@@ -266,7 +266,6 @@ def _without_copies(targets: Sequence[Target], chosen_entries: set[str]) -> list
 
 
 def _not_chosen(entries: Sequence[Target], chosen_entries: set[str]) -> Iterator[Path]:
-    """The entries of a kernel without those that the autotuner chose, if it chose any."""
     chosen = {t.path for t in entries if t.path.parent.name in chosen_entries}
     return (t.path for t in entries if chosen and t.path not in chosen)
 

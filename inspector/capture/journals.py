@@ -105,7 +105,6 @@ class _Journal:
     def with_counts(
         self, specializations: Mapping[str, TracedSpecialization]
     ) -> Iterator[TracedSpecialization]:
-        """The specialisations of this process, with its launches."""
         for name in dict.fromkeys((*self.specializations, *self._counts)):
             specialization = specializations.get(name)
             if specialization is not None:
@@ -138,7 +137,6 @@ class _Journal:
 def _with_count(
     specialization: TracedSpecialization, count: _Launches | None, compiled: bool, complete: bool
 ) -> TracedSpecialization:
-    """A specialisation with its launches in one process."""
     if count is None:
         launches = None if specialization.via == "compile" else 0
         return replace(specialization, compiled=compiled, launches=launches, at_least=not complete)

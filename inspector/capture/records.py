@@ -345,7 +345,6 @@ def _child_end(child_outcome: Mapping[str, Any]) -> tuple[str, bool]:
 def _on_assumptions(
     plan: CapturePlan, variants: Sequence[Variant]
 ) -> tuple[ErrorRecord | None, str | None]:
-    """The error (in strict mode) or the note on variants that depend on assumptions."""
     assumed = [variant for variant in variants if variant.assumptions]
     if not assumed:
         return None, None

@@ -198,7 +198,6 @@ def _module_file(name: str) -> Path | None:
 
 
 def _no_such_file(path: Path) -> KinspectError:
-    """The error of a path at which nothing is, with the names of similar files."""
     from difflib import get_close_matches  # only on the way to an error
 
     folder = path.parent

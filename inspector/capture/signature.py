@@ -67,7 +67,6 @@ def _is_plain(value: Any) -> bool:
 
 
 def _argument(text: str) -> dict[str, Any]:
-    """One argument; see `parse_signature`."""
     text = text.strip()
     if not text:
         raise KinspectError("--signature: an argument is empty", _EXAMPLE)
@@ -76,7 +75,6 @@ def _argument(text: str) -> dict[str, Any]:
 
 
 def _split(text: str) -> Iterator[str]:
-    """The parts between commas outside of brackets."""
     depth, start = 0, 0
     for index, letter in enumerate(text):
         depth += (letter in "([{<") - (letter in ")]}>")

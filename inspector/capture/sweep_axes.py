@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -132,21 +132,16 @@ def _range(span: re.Match[str], context: str) -> list[Value]:
             "write FIRST..LAST, FIRST..LAST+STEP or FIRST..LAST*FACTOR",
         )
     values: list[Value] = []
-    for value in _steps(first, last, step, span[3] == "*"):
+    value = first
+    while value <= last:
         values.append(value)
         if len(values) > MAX_VALUES:
             raise KinspectError(
                 f"--set {context}: the range {span[0]} has more than {MAX_VALUES} values",
                 "give it a larger step",
             )
+        value = value * step if span[3] == "*" else value + step
     return values
-
-
-def _steps(first: int, last: int, step: int, multiplied: bool) -> Iterator[int]:
-    value = first
-    while value <= last:
-        yield value
-        value = value * step if multiplied else value + step
 
 
 def _value(text: str) -> Value:

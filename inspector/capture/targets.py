@@ -204,7 +204,6 @@ def assigns_name(source: bytes, name: str) -> bool:
 
 
 def _bound_names(statement: ast.stmt) -> Iterator[str]:
-    """The names that a statement at the top of a module binds."""
     targets: Sequence[ast.expr] = ()
     if isinstance(statement, ast.Assign):
         targets = statement.targets

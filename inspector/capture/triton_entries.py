@@ -80,13 +80,9 @@ def compile_target(files: Mapping[str, Path]) -> CompileTarget | None:
     Args:
         files: stage (`targets.STAGES`) -> file.
     """
-    metadata = triton_metadata(files.get("metadata"))
-    if metadata is not None:
-        stated = metadata.get("target")
-        if isinstance(stated, dict) and "backend" in stated and "arch" in stated:
-            return CompileTarget(str(stated["backend"]), str(stated["arch"]))
-        if isinstance(stated, dict) and "capability" in stated:  # Triton 2.1 and 2.2
-            return CompileTarget("cuda", str(stated["capability"]))
+    stated = stated_target(triton_metadata(files.get("metadata")))
+    if stated is not None:
+        return stated
     if "amdgcn" in files:
         match = _ASM_TARGET.search(_head(files["amdgcn"]))
         if match:
@@ -97,6 +93,16 @@ def compile_target(files: Mapping[str, Path]) -> CompileTarget | None:
             return CompileTarget(*match.groups())
     if "ptx" in files or "cubin" in files:
         return CompileTarget("cuda", "unknown")
+    return None
+
+
+def stated_target(metadata: Mapping[str, Any] | None) -> CompileTarget | None:
+    """The target in Triton's metadata; None without one."""
+    stated = (metadata or {}).get("target")
+    if isinstance(stated, Mapping) and "backend" in stated and "arch" in stated:
+        return CompileTarget(str(stated["backend"]), str(stated["arch"]))
+    if isinstance(stated, Mapping) and "capability" in stated:  # Triton 2.1 and 2.2
+        return CompileTarget("cuda", str(stated["capability"]))
     return None
 
 
@@ -132,7 +138,6 @@ def entries_of(files: Sequence[Path], archs: Sequence[str]) -> Iterator[Target]:
 
 
 def _entry_target(group: dict[str, Path]) -> Target:
-    """The target of one entry, by its first complete stage."""
     for stage, kind in (*CODE, *INPUTS):
         if stage in group and _is_complete(group[stage], stage, alone=len(group) == 1):
             siblings = {s: p for s, p in group.items() if s != stage and _has_content(p)}

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base.errors import KinspectError
 from ..model import Machine, Variant
+from .triton_entries import stated_target
 
 _KERNEL = re.compile(r"^\s*tt\.func\s+public\s+@(?:\"([^\"]+)\"|([\w.$-]+))", re.M)
 _TTGIR_ATTRIBUTE = re.compile(r"\"?\bttg\.([\w-]+)\"?\s*=\s*(?:\"([\w:-]+)\"|(-?\d+))")
@@ -62,7 +63,9 @@ def variant_of(
         raise KinspectError(f"{path}: no `tt.func public` in it", "pass a TTIR file made by Triton")
     module_attributes = _ttgir_attributes(text, path)
     is_ttgir = module_attributes is not None
-    compiled_for = _target(metadata) or (module_attributes or {}).get("target") or ""
+    stated = stated_target(metadata)
+    compiled_for = f"{stated.backend}:{stated.arch}" if stated is not None else ""
+    compiled_for = compiled_for or (module_attributes or {}).get("target") or ""
     if is_ttgir and compiled_for != f"hip:{machine.arch}":
         raise KinspectError(
             f"{path}: TTGIR for {compiled_for or 'a target it does not name'}, not {machine.arch}: "
@@ -112,7 +115,6 @@ def compilable_ttgir(text: str) -> bool:
 
 
 def _ttgir_attributes(text: str, path: str) -> dict[str, str] | None:
-    """The module's attributes if it is TTGIR; None if it is TTIR."""
     module_attributes = dict(_attributes(text))
     if module_attributes:
         return module_attributes
@@ -133,16 +135,6 @@ def _attributes(text: str) -> list[tuple[str, str]]:
         return []
     attributes = _TTGIR_ATTRIBUTE.findall(text[start:end])
     return [(name, word or number) for name, word, number in attributes]
-
-
-def _target(metadata: Mapping[str, Any] | None) -> str | None:
-    """The target in Triton's metadata, `hip:gfx942` or `cuda:90`; None without one."""
-    stated = (metadata or {}).get("target")
-    if not isinstance(stated, Mapping):
-        return None
-    if "backend" in stated:
-        return f"{stated['backend']}:{stated.get('arch')}"
-    return f"cuda:{stated['capability']}" if "capability" in stated else None
 
 
 def _refuse_nvidia(text: str, path: str) -> None:

@@ -149,7 +149,6 @@ def _exception(
 
 
 def _untrusted_code(variant: Variant, diagnostics: Diagnostics) -> ErrorRecord:
-    """Returns the error of code that lacks what LLVM could not translate: Triton goes on then."""
     other_errors = len(diagnostics.errors) - 1
     others = f" (and {other_errors} more)" if other_errors else ""
     message = f"yields code that is not to be trusted: {diagnostics.errors[0]}{others}"

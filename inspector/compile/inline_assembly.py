@@ -88,7 +88,6 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _matching(ops: Sequence[TtgirOp], diagnostics: Diagnostics) -> Iterator[TtgirOp]:
-    """Yields the operations that have a constraint or a word of the errors."""
     error_constraints = {
         match["constraint"]
         for error in diagnostics.errors

@@ -165,7 +165,6 @@ def _dumps(stderr: str) -> Iterator[tuple[str, str, str, str, list[str]]]:
 
 
 def _without_index(line: str) -> str:
-    """Returns a line without the slot index that some passes print before it."""
     return re.sub(r"^\d+B", "", line).strip()
 
 

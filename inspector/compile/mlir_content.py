@@ -133,7 +133,6 @@ def _forms(
 
 
 def _bare(form: str) -> str:
-    """A statement without attributes, the types of its operands, and pointer types."""
     if form.startswith(_KEYWORDS_ARE_ATTRIBUTES):
         return " ".join([form.split()[0], *_NAME.findall(form)])
     tokens = _TOKEN.findall(form)

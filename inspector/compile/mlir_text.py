@@ -124,7 +124,6 @@ def unified_diff(before: str, after: str, label_before: str, label_after: str) -
 
 
 def _edits(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Lines of both texts in order, each with ` `, `-` or `+`."""
     old_keys, new_keys = _keys(old), _keys(new)
     head = 0
     shortest = min(len(old), len(new))

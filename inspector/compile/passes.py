@@ -153,7 +153,6 @@ def diff(dump: PassDump, before: int, after: int) -> str:
 
 
 def _split(content: mmap.mmap) -> Iterator[CompilerPass]:
-    """Yields the passes of a dump, without stages and changes."""
     headers = [
         (m.start(), m.end(), m[0].decode(errors="replace")) for m in ANY_HEADER.finditer(content)
     ]

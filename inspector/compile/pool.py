@@ -282,7 +282,8 @@ class Compiler:
             KinspectError: no variant can be compiled: no usable Triton, or an unwritable store.
         """
         if names_files(variant.ttir):
-            return CompileResult(variant, error=_names_files(variant))
+            names = "inline assembly names files (.incbin, .include), which would go into the code"
+            return _failed(variant, names, "put what it needs into the assembly itself")
         keys = [self.key(variant, late_start=late_start)]
         if not self.settings.passes:
             keys.append(self.key(variant, True, late_start))  # has a pass dump besides
@@ -323,7 +324,7 @@ class Compiler:
                 reply = worker.request(request, limit)
         except WorkerLostError as error:
             self._check_space(folder)
-            return CompileResult(variant, error=_lost_worker(variant, error))
+            return _failed(variant, error.message, error.hint)
         stderr = (folder / STDERR).read_text(encoding="utf-8", errors="replace")
         messages = scan(stderr)
         failure = failure_record(variant, reply, messages, self.settings.time_limit)
@@ -369,7 +370,6 @@ class Compiler:
         }
 
     def _check_space(self, folder: Path) -> None:
-        """Distinguishes a full disk from a fault of the kernel, after a compile has failed."""
         refusal = self.store.refusal(folder)
         if refusal is not None:
             raise self.store.unwritable(refusal)
@@ -392,24 +392,10 @@ def compiler_of_process(settings: CompileSettings) -> Compiler:
     return compiler
 
 
-def _names_files(variant: Variant) -> ErrorRecord:
-    return ErrorRecord(
-        file=variant.source.file if variant.source else None,
-        kernel=variant.kernel,
-        stage="compile",
-        message="inline assembly names files (.incbin, .include), which would go into the code",
-        hint="put what it needs into the assembly itself",
-    )
-
-
-def _lost_worker(variant: Variant, error: WorkerLostError) -> ErrorRecord:
-    return ErrorRecord(
-        file=variant.source.file if variant.source else None,
-        kernel=variant.kernel,
-        stage="compile",
-        message=error.message,
-        hint=error.hint,
-    )
+def _failed(variant: Variant, message: str, hint: str) -> CompileResult:
+    file = variant.source.file if variant.source else None
+    error = ErrorRecord(file, variant.kernel, "compile", message, hint)
+    return CompileResult(variant, error=error)
 
 
 def _result(variant: Variant, entry: StoreEntry, from_store: bool) -> CompileResult:

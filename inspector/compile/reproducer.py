@@ -99,7 +99,6 @@ def _files(reproducer: Reproducer) -> dict[str, str]:
 
 
 def _request(reproducer: Reproducer) -> dict[str, Any]:
-    """What the script compiles, and what of the launch a reader may want to know."""
     variant = reproducer.variant
     environment = compile_relevant(guest_environment(os.environ)) | dict(variant.environment)
     return {

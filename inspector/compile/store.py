@@ -108,7 +108,6 @@ class Store:
         return self._folder(key).is_dir()
 
     def _read_manifest(self, key: str) -> StoreEntry | None:
-        """Returns the entry as its manifest states it; None if that is unusable. Reads no file."""
         folder = self._folder(key)
         try:
             manifest = unsealed((folder / MANIFEST).read_bytes())
@@ -123,10 +122,6 @@ class Store:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
         return StoreEntry(key, artifacts, facts) if is_ours else None
-
-    def verify(self, key: str) -> bool:
-        """Tells whether there is an entry whose files all have their original content."""
-        return self.get(key) is not None
 
     @contextlib.contextmanager
     def stage(self) -> Iterator[Path]:

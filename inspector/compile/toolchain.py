@@ -106,7 +106,6 @@ def _unchanged(witness: list[Any]) -> bool:
 
 
 def _remember(path: Path, answer: Mapping[str, Any]) -> None:
-    """Writes the answer in one step; a cache that cannot be written is not worth an error."""
     # Staged by the store, which knows what a killed run leaves behind.
     with (
         contextlib.suppress(OSError, KinspectError),

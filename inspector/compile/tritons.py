@@ -117,7 +117,6 @@ def _installed(folder: Path) -> Sequence[tuple[str, str]]:
 
 
 def _own_version() -> str | None:
-    """Returns the version of the Triton beside kinspect, without importing it; None if absent."""
     for name in DISTRIBUTIONS:
         try:
             return metadata.version(name)
@@ -132,6 +131,5 @@ def _parts(label: str) -> tuple[int, ...]:
 
 
 def _within(version: str, label: str) -> bool:
-    """Tells whether a version is one of those that a shorter one names: 3.6.1 of 3.6."""
     label_parts, version_parts = _parts(label), _parts(version)
     return bool(label_parts) and version_parts[: len(label_parts)] == label_parts

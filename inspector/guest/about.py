@@ -93,7 +93,6 @@ def replace_triton_key(key: str) -> None:
 
 
 def _key(backend_class: Any, folder: str) -> str:
-    """The key of `describe`: `triton_key()` with the backend and the device libraries added."""
     digest = hashlib.sha256(triton_key().encode())
     try:
         digest.update(str(backend_class(_some_target()).hash()).encode())
@@ -108,7 +107,6 @@ def _key(backend_class: Any, folder: str) -> str:
 
 
 def _options(backend_class: Any) -> list[str]:
-    """The names of the options, which are the same for all targets; only defaults differ."""
     return sorted(backend_class(_some_target()).parse_options({}).__dict__)
 
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from . import lowering
 from .channel import Channel
-from .forked import ChildOutcome, run_forked
+from .forked import ChildOutcome, run_recorded
 from .missing_modules import stub_note
-from .records import Follower, error, open_writer, tail_of, writer
+from .records import error, open_writer, tail_of, writer
 from .regular_files import confine
 from .without_files import guard_diagnostics
 
@@ -50,14 +50,6 @@ STRANGERS_KEYS = frozenset(
     ("begin", "kernel", "case", "arch", "variant", "error", "note", "launches", "end")
 )
 """Keys of the records that a process which lowers a stranger's kernels may send."""
-
-
-class _KernelTimeUpError(Exception):
-    """A kernel takes longer than it may."""
-
-    def __init__(self, outcome: ChildOutcome) -> None:
-        super().__init__()
-        self.outcome = outcome
 
 
 class Capturing:
@@ -105,7 +97,6 @@ class Capturing:
         return {"output": tail_of(self._output), "heavy": self.heavy}
 
     def _capture_target(self, suffix: str, target_fields: Mapping[str, Any]) -> None:
-        """Captures one target, then the kernels that torch.compile generated in the script."""
         started = time.monotonic()
         request = {**self._request, **target_fields, "finished": []}
         request["home"] = self._request.get("home") or os.getcwd()
@@ -157,7 +148,6 @@ class Capturing:
             self._send({"note": f"{request['path']}: {summary}{hint}"})
 
     def _repeat(self, mode: str, request: dict[str, Any], suffix: str) -> None:
-        """Starts children until a run is complete, or another run would not help."""
         module = importlib.import_module("." + mode, __package__)
         for run_number in range(MAX_RUNS):
             request["folder"] = os.path.join(self._folder, f"world{suffix}-{run_number}")
@@ -189,57 +179,45 @@ class Capturing:
         self._send(error("capture", message, hint, place=path))
 
     def _child(self, capture: Any, request: dict[str, Any]) -> tuple[dict[str, Any], ChildOutcome]:
-        """Runs one child and forwards its records; returns the last record and how it ended."""
-        path = os.path.join(self._folder, "findings.jsonl")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        follower = Follower(path)
-
-        def forward() -> None:
-            for record in follower.new_records():
-                if request.get("is_foreign"):
-                    record = _of_stranger(record)
-                if "begin" in record:
-                    request["finished"].append(record["begin"])
-                elif "generated" in record:
-                    stated = record["generated"]
-                    self._generated.setdefault(stated["path"], stated["origin"])
-                elif "asked" in record:
-                    self._questions = record["asked"]
-                elif record and "end" not in record and "retry" not in record:
-                    self._out_of_time |= bool(record.pop("late", False))
-                    self._send(record)
-
         kernel_seconds = request.get("kernel_seconds")
         begun = time.monotonic()
 
-        def watch() -> None:
+        def take(record: dict[str, Any]) -> None:
             nonlocal begun, kernel_seconds
-            known = len(request["finished"])
-            forward()
-            if len(request["finished"]) > known:
+            if request.get("is_foreign"):
+                record = _of_stranger(record)
+            if "begin" in record:
+                request["finished"].append(record["begin"])
                 begun = time.monotonic()
                 if kernel_seconds is not None:  # slow kernels of a file have them all together
                     kernel_seconds = max(MIN_KERNEL_SECONDS, kernel_seconds - self._slow_seconds)
-            elif kernel_seconds is not None and time.monotonic() - begun > kernel_seconds:
-                raise _KernelTimeUpError(ChildOutcome("timeout", None, time.monotonic() - begun))
+            elif "generated" in record:
+                stated = record["generated"]
+                self._generated.setdefault(stated["path"], stated["origin"])
+            elif "asked" in record:
+                self._questions = record["asked"]
+            elif record and "end" not in record and "retry" not in record:
+                self._out_of_time |= bool(record.pop("late", False))
+                self._send(record)
 
-        try:
-            end = run_forked(
-                functools.partial(_run_job, capture, dict(request), path),
-                self._channel,
-                stdout=self._output,
-                stderr=self._output,
-                time_limit=max(0.0, request["deadline"] - time.monotonic()),
-                memory_limit=request.get("memory_limit"),
-                most_data=request.get("most_data"),
-                watch=watch,
-            )
-        except _KernelTimeUpError as ended:
-            end = ended.outcome
-            self._slow_seconds += end.seconds
-        forward()
-        return follower.last, end
+        def too_long() -> float | None:
+            seconds = time.monotonic() - begun
+            if kernel_seconds is None or seconds <= kernel_seconds:
+                return None
+            self._slow_seconds += seconds
+            return seconds
+
+        return run_recorded(
+            functools.partial(_run_job, capture, dict(request)),
+            self._channel,
+            folder=self._folder,
+            output=self._output,
+            take=take,
+            too_long=too_long,
+            time_limit=max(0.0, request["deadline"] - time.monotonic()),
+            memory_limit=request.get("memory_limit"),
+            most_data=request.get("most_data"),
+        )
 
     def _prepare(self, request: dict[str, Any], retry: Mapping[str, Any]) -> None:
         if "stubs" in retry:

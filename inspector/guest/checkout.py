@@ -16,7 +16,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, PathFinder
-from typing import Any
+from typing import Any, NamedTuple
 
 from .syntax import parse
 
@@ -76,7 +76,6 @@ class Checkout:
         return None if self.package is None else self.package.partition(".")[0]
 
     def _project_roots(self, folder: str) -> list[str]:
-        """The folders with a project's packages; adds its name to `names`."""
         declared = declarations(folder)
         if declared.name is not None:
             self.names.append(declared.name)
@@ -86,16 +85,16 @@ class Checkout:
         return [*inside, *_conventional_folders(folder)]
 
 
-class Declarations:
+class Declarations(NamedTuple):
     """The declarations in a project's files.
 
     Args:
+        name: name of its distribution; None if not declared.
         folders: folders that contain its packages or test modules, relative to the project.
     """
 
-    def __init__(self, name: str | None, folders: list[str]) -> None:
-        self.name = name
-        self.folders = folders
+    name: str | None
+    folders: list[str]
 
 
 def declarations(folder: str) -> Declarations:
@@ -156,7 +155,6 @@ def _setup_cfg(folder: str) -> tuple[str | None, list[Any]]:
 
 
 def _setup_py(folder: str) -> tuple[str | None, list[Any]]:
-    """Name and folders in the literal arguments of `setup` and `find_packages` in a setup.py."""
     with open(os.path.join(folder, "setup.py"), "rb") as stream:
         tree = parse(stream.read())
     name, folders = None, list[Any]()
@@ -186,7 +184,6 @@ def _pytest_ini(folder: str) -> tuple[str | None, list[Any]]:
 
 
 def _literal(node: ast.expr | None) -> Any:
-    """The value of a literal; None for any other expression."""
     try:
         return None if node is None else ast.literal_eval(node)
     except (ValueError, TypeError, MemoryError, RecursionError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import math
 import os
 import resource
 import select
@@ -22,10 +23,13 @@ from typing import Any, NoReturn
 
 from .channel import Channel
 from .process_tree import descendants, die_with, end_orphans, has_children
+from .records import Follower
 
 POLL_SECONDS = 0.01
 """Interval of the checks for the child's end where the kernel lacks pidfd_open (Linux < 5.3)."""
 
+RECORDS = "findings.jsonl"
+"""File of a job's records; the host looks into it where the guest is lost."""
 MOST_WRITTEN = 2 << 30
 """Bytes of a file that a job with a limit of memory writes: dumps of passes are the longest."""
 WATCH_SECONDS = 0.02
@@ -117,8 +121,65 @@ def run_forked(
     return _outcome(status if has_ended else None, time.monotonic() - start)
 
 
+class _StepTooLongError(Exception):
+    """A step of a job took longer than it may."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+
+def run_recorded(
+    job: Callable[[str], None],
+    channel: Channel,
+    *,
+    folder: str,
+    output: str,
+    stderr: str | None = None,
+    take: Callable[[dict[str, Any]], None],
+    too_long: Callable[[], float | None] = lambda: None,
+    time_limit: float = math.inf,
+    memory_limit: int | None = None,
+    most_data: int | None = None,
+) -> tuple[dict[str, Any], ChildOutcome]:
+    """Runs a job that writes records, as `run_forked` does; returns the last one and how it ended.
+
+    `job`: gets the path to write to, in `folder`.
+    `output`: file for what it prints; `stderr` one for its descriptor 2, if another.
+    `take`: called with each record while the job runs.
+    `too_long`: the seconds of a step that takes too long, by which the job is ended; else None.
+    """
+    path = os.path.join(folder, RECORDS)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    follower = Follower(path)
+
+    def watch() -> None:
+        for record in follower.new_records():
+            take(record)
+        seconds = too_long()
+        if seconds is not None:
+            raise _StepTooLongError(seconds)
+
+    try:
+        end = run_forked(
+            functools.partial(job, path),
+            channel,
+            stdout=output,
+            stderr=stderr or output,
+            time_limit=time_limit,
+            memory_limit=memory_limit,
+            most_data=most_data,
+            watch=watch,
+        )
+    except _StepTooLongError as ended:
+        end = ChildOutcome("timeout", None, ended.seconds)
+    for record in follower.new_records():
+        take(record)
+    return follower.last, end
+
+
 def _kill_and_reap(pid: int) -> int:
-    """Kills a child's process group, unless it has ended; returns the child's wait status."""
     # Until the child is reaped, no other group can have its id.
     with contextlib.suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
@@ -153,7 +214,6 @@ def _run_child(enter: Callable[[], None], job: Callable[[], None]) -> NoReturn:
 
 
 def _limited(job: Callable[[], None], memory_limit: int | None, most_data: int | None) -> None:
-    """Runs a job within its limits of memory, or the stricter ones of the user (ulimit)."""
     lower_limit(resource.RLIMIT_AS, memory_limit)
     if most_data is not None:
         lower_limit(resource.RLIMIT_DATA, _data_bytes() + most_data)
@@ -180,7 +240,6 @@ def _data_bytes() -> int:
 
 
 def _become_job(channel: Channel, parent: int, stdout: str, stderr: str) -> None:
-    """Separates the child from the host, and redirects its descriptors to files."""
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
     die_with(parent)

@@ -86,7 +86,6 @@ def front_end_error(
 
 
 def _vendor_hint(failure: BaseException) -> str | None:
-    """The hint for an exception raised in Gluon's modules for NVIDIA; None for any other."""
     cause: BaseException | None = failure
     while cause is not None:
         trace = cause.__traceback__

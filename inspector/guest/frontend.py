@@ -198,7 +198,6 @@ def lower(source: Any, arch: str, options_stated: Mapping[str, Any]) -> dict[str
 def _run_first_stage(
     source: Any, backend: Any, options: Any, gpu: Any
 ) -> tuple[str, Any, list[str]]:
-    """Makes the IR of a specialisation and runs the first stage's passes over it."""
     ir = importlib.import_module("triton._C.libtriton").ir
     context = ir.context()
     ir.load_dialects(context)

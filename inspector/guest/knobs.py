@@ -35,7 +35,6 @@ def switches(arch: str) -> dict[str, bool]:
 
 
 def _decider(backend: Any, name: str) -> types.FunctionType | None:
-    """The backend's function that reads this switch and no other; None if there is none."""
     for function in vars(backend).values():
         if isinstance(function, types.FunctionType):
             read = function.__code__.co_names

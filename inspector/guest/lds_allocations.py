@@ -7,20 +7,20 @@ runs in a child of its own: Triton aborts on some modules that it printed itself
 
 from __future__ import annotations
 
+import functools
 import importlib
-import json
 import os
 import re
 import resource
-import signal
 import time
 from typing import Any
+
+from .process_tree import ChildError, answer_of_child
 
 _PLACE = re.compile(r"\ballocation\.offset = (\d+) : i32(?:, allocation\.size = (\d+) : i32)?")
 _TOTAL = re.compile(r'^module attributes .*"?ttg\.shared"? = (\d+) : i32', re.MULTILINE)
 _SECONDS = 20.0
 """How long the pass may take."""
-_RESULT = ".lds_allocations.json"
 
 
 def lds_allocations(
@@ -35,38 +35,16 @@ def lds_allocations(
     """
     if not shared:
         return None
-    child = os.fork()
-    if child == 0:
-        try:
-            _write(path, arch, backend)
-        finally:
-            os._exit(0)  # nothing that the parent has buffered may be written twice
-    if not _ended(child):
-        return None
     try:
-        with open(_RESULT, encoding="utf-8") as stream:
-            total, allocations = json.load(stream)
-        os.remove(_RESULT)
-    except (OSError, ValueError):
+        work = functools.partial(_allocated, path, arch, backend)
+        total, allocations = answer_of_child(work, time.monotonic() + _SECONDS, "the pass")
+    except ChildError:
         return None
     return allocations if total == shared else None
 
 
-def _ended(child: int) -> bool:
-    """Waits for a process; one that takes too long is ended."""
-    deadline = time.monotonic() + _SECONDS
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return status == 0
-        time.sleep(0.002)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return False
-
-
-def _write(path: str, arch: str, backend: Any) -> None:
-    """Writes the LDS of the module and its allocations; nothing where the pass refuses."""
+def _allocated(path: str, arch: str, backend: Any) -> tuple[int | None, list[list[int | None]]]:
+    """The LDS of the module and its allocations."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
@@ -87,5 +65,4 @@ def _write(path: str, arch: str, backend: Any) -> None:
         if place is not None:
             size = int(place[2]) if place[2] is not None else None
             allocations.append([number, int(place[1]), size])
-    with open(_RESULT, "w", encoding="utf-8") as stream:
-        json.dump([int(total[1]) if total is not None else None, allocations], stream)
+    return int(total[1]) if total is not None else None, allocations

@@ -20,18 +20,14 @@ from types import ModuleType
 from . import checkout
 from .checkout import Checkout
 from .missing_modules import install_hint
+from .records import HintedError
 from .syntax import parse
 
 MAIN_GUARD = 'put what should run only as a script under `if __name__ == "__main__":`'
 
 
-class LoadError(Exception):
-    """A file that cannot be loaded: a one-line message and a hint."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class LoadError(HintedError):
+    """A file that cannot be loaded."""
 
 
 def import_file(path: str) -> ModuleType:
@@ -115,7 +111,6 @@ def as_main(path: str) -> ModuleType:
 
 
 def _relative_import_depth(path: str) -> int:
-    """How many packages upwards a file's relative imports reach; 0 without any."""
     with open(path, "rb") as stream:
         tree = parse(stream.read(), path)
     return max((n.level for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)), default=0)

@@ -21,14 +21,13 @@ from .assembly_text import check_assembly, guard_linker
 from .knobs import switches
 from .lds_allocations import lds_allocations
 from .llvm_inputs import LlvmInputs
+from .records import Emit, writer
 from .remaining_passes import TTGIR, RemainingPasses
 from .without_files import guard_assembler, guard_diagnostics
 
 INPUT = "kernel.{stage}"
 """Name of the input in the job's folder. Relative: it ends up in the debug locations."""
 SCRATCH = ".scratch"
-RESULT = "result.json"
-PROGRESS = "progress.jsonl"
 PASSES = "passes.mlir"
 STDERR = "stderr.txt"
 STDOUT = "stdout.txt"
@@ -48,7 +47,7 @@ class UnknownOptionError(Exception):
         self.option_names = option_names
 
 
-def compile_ttir(request: dict[str, Any]) -> None:
+def compile_ttir(request: dict[str, Any], records: str) -> None:
     """Compiles `kernel.ttir`, `.ttgir` or `.llir` of the folder `request["folder"]`, in there.
 
     The variables of `request["environment"]` are set for this compile alone. What a later stage
@@ -56,11 +55,12 @@ def compile_ttir(request: dict[str, Any]) -> None:
     `RemainingPasses`) for TTGIR that has not seen all passes; for LLVM IR `metadata`, that of the
     compile that made it, and `llvm`, the `flags` and `features` to use in place of the backend's.
 
-    Writes a file `kernel.<stage>` for each later stage, `metadata.json`, `passes.mlir` if
-    `request["passes"]`, and `result.json`. `progress.jsonl` names each stage as it starts, for
-    compiles that crash or hang.
+    Writes a file `kernel.<stage>` for each later stage, `metadata.json`, and `passes.mlir` if
+    `request["passes"]`. Of its `records`, `{"stage": name}` names each stage as it starts, for
+    compiles that crash or hang; the last one is `{"result": ...}`.
     """
     folder = str(request["folder"])
+    emit = writer(records)
     # Triton's knobs and LLVM read variables when they need them: this child has its own.
     os.environ.update(request.get("environment") or {})
     os.chdir(folder)
@@ -76,13 +76,12 @@ def compile_ttir(request: dict[str, Any]) -> None:
         os.environ["MLIR_ENABLE_DUMP"] = "1"
         os.environ["MLIR_DUMP_PATH"] = dump
     try:
-        result = _compile(request, dump)
+        result = _compile(request, dump, emit)
     except UnknownOptionError as error:
         result = {"unknown_options": error.names, "known_options": error.option_names}
     except Exception as error:
         result = {"exception": type(error).__name__, "message": str(error)}
-    with open(RESULT, "w", encoding="utf-8") as stream:
-        json.dump(result, stream)
+    emit({"result": result})
     if dump is not None:
         # The dump's stream is a static object of libtriton: its last page is flushed by C's exit(),
         # but not by os._exit(), which ends every other job.
@@ -137,7 +136,7 @@ def parse_options(backend: Any, options: dict[str, Any]) -> Any:
     return backend.parse_options(dict(options))
 
 
-def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
+def _compile(request: dict[str, Any], dump: str | None, emit: Emit) -> dict[str, Any]:
     triton = importlib.import_module("triton")
     compiler = importlib.import_module("triton.compiler.compiler")
     gpu = target(request["arch"], request["wave_size"])
@@ -151,7 +150,7 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     if start_stage == TTGIR and "remaining_passes" in late_start:
         rest = RemainingPasses(**late_start["remaining_passes"])
         rest.install(type(backend), INPUT.format(stage=TTGIR))
-    _observe_stages(type(backend), stages, dump)
+    _observe_stages(type(backend), stages, dump, emit)
     guard_linker()
     guard_assembler()
     guard_diagnostics()
@@ -162,13 +161,9 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     llvm_inputs = LlvmInputs()
     llvm_inputs.observe()
     compiled = triton.compile(INPUT.format(stage=start_stage), target=gpu, options=options)
-    files = {}
-    for stage, content in compiled.asm.items():
-        if stage == start_stage:
-            continue  # the input file is there already
-        name = files[stage] = f"kernel.{stage}"
-        with open(name, "wb") as stream:
-            stream.write(content if isinstance(content, bytes) else content.encode())
+    # The input file is there already.
+    later = {stage: content for stage, content in compiled.asm.items() if stage != start_stage}
+    files = {stage: _written(stage, content) for stage, content in later.items()}
     metadata = {k: v for k, v in compiled.metadata._asdict().items() if k not in DUMP_VARIABLES}
     module = INPUT.format(stage="ttgir")
     if os.path.exists(module):
@@ -177,6 +172,13 @@ def _compile(request: dict[str, Any], dump: str | None) -> dict[str, Any]:
     with open("metadata.json", "w", encoding="utf-8") as text:
         json.dump(metadata, text, default=vars, indent=1, sort_keys=True)
     return {**facts, "files": files, "stages": stages, "llvm": llvm_inputs.describe()}
+
+
+def _written(stage: str, content: bytes | str) -> str:
+    name = f"kernel.{stage}"
+    with open(name, "wb") as stream:
+        stream.write(content if isinstance(content, bytes) else content.encode())
+    return name
 
 
 def _switches(arch: str) -> dict[str, bool] | None:
@@ -188,7 +190,6 @@ def _switches(arch: str) -> dict[str, bool] | None:
 
 
 def _compile_llir(backend: Any, options: Any, late_start: dict[str, Any]) -> dict[str, Any]:
-    """Runs the stages behind `llir`, which `triton.compile` does not begin with; see `_compile`."""
     if "metadata" not in late_start:
         raise ValueError("LLVM IR without the metadata of the compile that made it")
     with open(INPUT.format(stage=LLIR), encoding="utf-8") as stream:
@@ -212,9 +213,7 @@ def _compile_llir(backend: Any, options: Any, late_start: dict[str, Any]) -> dic
             check_assembly(content)
         content = runs[name](content, metadata)
         stages.append({"stage": name, **clock.read(), "dump_bytes": None})
-        files[name] = f"kernel.{name}"
-        with open(files[name], "wb") as output:
-            output.write(content if isinstance(content, bytes) else content.encode())
+        files[name] = _written(name, content)
     with open("metadata.json", "w", encoding="utf-8") as text:
         json.dump(metadata, text, indent=1, sort_keys=True)
     return {"files": files, "stages": stages, "llvm": llvm_inputs.describe()}
@@ -241,7 +240,9 @@ class _Clock:
         return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
-def _observe_stages(backend_class: Any, finished: list[dict[str, Any]], dump: str | None) -> None:
+def _observe_stages(
+    backend_class: Any, finished: list[dict[str, Any]], dump: str | None, emit: Emit
+) -> None:
     """Records the start and the time of each stage, and the size of the pass dump at its end.
 
     The dump's stream is buffered: the size is a lower bound, too small by less than a page.
@@ -249,8 +250,7 @@ def _observe_stages(backend_class: Any, finished: list[dict[str, Any]], dump: st
     add_stages = backend_class.add_stages
 
     def run_stage(name: str, run: Callable[[Any, Any], Any], source: Any, metadata: Any) -> Any:
-        with open(PROGRESS, "a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"stage": name}) + "\n")
+        emit({"stage": name})
         clock = _Clock()
         if name == HSACO:
             check_assembly(source)

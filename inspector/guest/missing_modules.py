@@ -171,7 +171,6 @@ def stub_note(names: Sequence[str]) -> str:
 
 
 def _listed_with_verb(names: Sequence[str]) -> str:
-    """The names, followed by "is" or "are"."""
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 

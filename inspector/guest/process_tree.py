@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
+import select
 import signal
+import sys
 import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from .record.unpatched import encode_json, write_all
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # prctl(2)
+CHUNK = 1 << 16
 END_SECONDS = 5.0
 """Time limit for ending the processes of a job, which may start others meanwhile."""
 END_STEP_SECONDS = 0.005
@@ -81,3 +90,61 @@ def end_orphans(own_children: frozenset[int]) -> None:
             with contextlib.suppress(OSError):  # some become ours only when their parents end
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(END_STEP_SECONDS)
+
+
+class ChildError(Exception):
+    """A child without an answer: why, and whether it was ended at its deadline."""
+
+    def __init__(self, text: str, is_late: bool = False) -> None:
+        super().__init__(text)
+        self.is_late = is_late
+
+
+def answer_of_child(work: Callable[[], Any], deadline: float, subject: str) -> Any:
+    """What a function returns in a forked child, as JSON; the child is ended at the deadline.
+
+    Args:
+        work: the function, which may crash.
+        deadline: by `time.monotonic`.
+        subject: names the work, for messages.
+
+    Raises:
+        ChildError: the function raised an exception, crashed, or was not done in time.
+    """
+    read_end, write_end = os.pipe()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with warnings.catch_warnings():  # Python 3.12 warns where there are threads
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            write_all(write_end, encode_json(_answer(work)).encode())
+        os._exit(0)  # nothing that the parent has buffered may be written twice
+    os.close(write_end)  # the child's copy of this end closes when the child ends
+    text = bytearray()
+    try:
+        while True:
+            left = max(deadline - time.monotonic(), 0.0)
+            if not select.select([read_end], [], [], left)[0]:
+                raise ChildError(f"{subject} takes too long", is_late=True)
+            chunk = os.read(read_end, CHUNK)
+            if not chunk:
+                break
+            text += chunk
+    finally:
+        os.close(read_end)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    answer = json.loads(text) if text else {"failure": f"{subject} crashed"}
+    if "failure" in answer:
+        raise ChildError(answer["failure"])
+    return answer["result"]
+
+
+def _answer(work: Callable[[], Any]) -> dict[str, Any]:
+    try:
+        return {"result": work()}
+    except BaseException as failure:
+        first_line = (str(failure).splitlines() or [""])[0]
+        return {"failure": f"{type(failure).__name__}: {first_line[:80]}"}

@@ -54,6 +54,15 @@ def error(
     }
 
 
+class HintedError(Exception):
+    """An error for the user: a one-line message and a hint."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
 def note(text: str) -> dict[str, Any]:
     """The record of a remark for the reader of the results."""
     return {"note": one_line(text)}

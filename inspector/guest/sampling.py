@@ -73,7 +73,6 @@ def sample_note(name: str, sampled: int, total: int, noun: str) -> str:
 
 
 def _landmarks(points: Sequence[Point]) -> set[tuple[str, str]]:
-    """The values that a sample should contain, as name and text."""
     values: dict[str, dict[str, Any]] = {}
     for point in points:
         for name, value in point.items():

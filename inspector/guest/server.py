@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import shutil
 import signal
@@ -23,7 +22,7 @@ from typing import Any
 from . import about, lowering
 from .capturing import Capturing
 from .channel import Channel
-from .forked import ChildOutcome, HostGoneError, run_forked
+from .forked import RECORDS, HostGoneError, run_recorded
 from .process_tree import adopt_orphans
 from .suite.running import SuiteRun
 
@@ -96,7 +95,6 @@ class Server:
         return SuiteRun(self._channel, request).run()
 
     def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Compiles a TTIR file in a forked child; see `lowering.compile_ttir`."""
         folder = str(request["folder"])
         arch = str(request["arch"])
         if arch not in self._warm:
@@ -104,44 +102,27 @@ class Server:
             with contextlib.suppress(Exception):
                 lowering.warm(arch)
             self._warm.add(arch)
-        end: ChildOutcome | None = None
+        stage = result = None
+
+        def take(record: dict[str, Any]) -> None:
+            nonlocal stage, result
+            stage, result = record.get("stage", stage), record.get("result")
+
         try:
-            end = run_forked(
+            _, end = run_recorded(
                 functools.partial(lowering.compile_ttir, request),
                 self._channel,
-                stdout=os.path.join(folder, lowering.STDOUT),
+                folder=folder,
+                output=os.path.join(folder, lowering.STDOUT),
                 stderr=os.path.join(folder, lowering.STDERR),
+                take=take,
                 time_limit=float(request["time_limit"]),
                 memory_limit=request.get("memory_limit"),
                 most_data=request.get("most_data"),
             )
-            stages = _read_lines(os.path.join(folder, lowering.PROGRESS))
-            result = _read_json(os.path.join(folder, lowering.RESULT))
-            return {
-                "outcome": end.describe(),
-                "stage": stages[-1]["stage"] if stages else None,
-                "result": result,
-            }
+            return {"outcome": end.describe(), "stage": stage, "result": result}
         finally:
             shutil.rmtree(os.path.join(folder, lowering.SCRATCH), ignore_errors=True)
-            for name in (lowering.STDOUT, lowering.PROGRESS, lowering.RESULT):
+            for name in (lowering.STDOUT, RECORDS):
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(os.path.join(folder, name))
-
-
-def _read_json(path: str) -> Any:
-    """The contents of a JSON file; None if it is missing or incomplete."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            return json.load(stream)
-    except (FileNotFoundError, json.JSONDecodeError):  # the child did not complete
-        return None
-
-
-def _read_lines(path: str) -> list[dict[str, Any]]:
-    """The complete lines of a JSON-lines file; a last line that was cut off is left out."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            return [json.loads(line) for line in stream if line.endswith("\n")]
-    except FileNotFoundError:
-        return []

@@ -74,7 +74,6 @@ def find_compiler(named: str | None, environment: Mapping[str, str]) -> HipCompi
 
 
 def _rocm(environment: Mapping[str, str]) -> Path | None:
-    """The folder that has HIP's headers as well as its device libraries."""
     for folder in filter(None, (environment.get("ROCM_PATH"), "/opt/rocm", "/usr")):
         root = Path(folder)
         if root.is_absolute() and (root / _HEADER).is_file() and any(_libraries(root)):

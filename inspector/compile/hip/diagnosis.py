@@ -137,7 +137,6 @@ def _line(source: Path, place: str) -> str:
 
 
 def _folder_of(header: str, source: Path) -> str | None:
-    """The folder of a checkout to name for a header, as seen from here; None if none has it."""
     tail, looked = Path(header), 0
     if ".." in tail.parts or tail.is_absolute():
         return None

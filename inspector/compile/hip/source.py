@@ -138,7 +138,6 @@ class _Compile(Struct, frozen=True):
     meanwhile: Callable[[], None]
 
     def by_hand(self) -> str:
-        """A command that does the same."""
         return shlex.join(
             [*self.words, "-S", "-o", str(self.source.with_suffix(".s").name), str(self.source)]
         )
@@ -373,7 +372,6 @@ def _instances(source: Path, instances: Iterable[str]) -> str:
 
 
 def _check_instances(job: _Compile, main: Path, stderr: str) -> None:
-    """Raises an error if the first one of a compile is of a line of `_instances`."""
     error = re.search(r"^([^\n:]+):(\d+):\d+: error: (.+)$", stderr, re.M)
     if error is None or error[1] != str(main):
         return

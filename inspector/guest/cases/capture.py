@@ -82,7 +82,6 @@ def capture(request: dict[str, Any], emit: Emit) -> None:
 
 
 def _loaded(path: str, stubbed: list[str], emit: Emit) -> Any:
-    """The file's module; None where it fails to load, which is emitted."""
     stubs.install(stubbed)
     try:
         return load(path)
@@ -96,7 +95,6 @@ def _loaded(path: str, stubbed: list[str], emit: Emit) -> Any:
 
 
 def _raw_cases(module: Any, kernels: TritonKernels, request: Mapping[str, Any]) -> Any:
-    """The case from the command line, or the file's `KINSPECT_CASES`, unchecked."""
     if request.get("stated") is not None:
         return [typed_case(request["stated"], kernels, request.get("patterns", ()))]
     return getattr(module, CASES, None)
@@ -219,7 +217,6 @@ def _select_points(
 
 
 def _remarks(pairs: Sequence[_Pair]) -> list[str]:
-    """Notes on the share of each space that is compiled, and on the constexprs that stay fixed."""
     texts: dict[str, None] = {}
     for pair in pairs:
         if not pair.tuned:
@@ -275,7 +272,6 @@ def _report_refused(pair: _Pair, emit: Emit) -> None:
 
 
 def _with_options(record: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """A variant's record with backend options added, which do not change its TTIR."""
     if not options or "variant" not in record:
         return dict(record)
     variant = record["variant"]
@@ -289,7 +285,6 @@ def _with_options(record: Mapping[str, Any], options: Mapping[str, Any]) -> dict
 
 
 def _constexprs(kernels: TritonKernels, case: Case) -> list[str]:
-    """Names of the kernel's constexprs and of any others that the case states."""
     kernel = kernels.by_name.get(case.kernel)
     declared = [p.name for p in parameters(kernel) if p.constexpr] if kernel is not None else []
     return [*declared, *(name for name in case.constexprs if name not in declared)]

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..records import HintedError
 from .types import ADVICE, is_type, nearest_type
 
 KEYS = (
@@ -46,13 +47,8 @@ SUFFIX_ONE = "1"
 INTEGER = re.compile(r"[iu]\d+")
 
 
-class CaseError(Exception):
-    """A case that cannot be compiled: a one-line message and a hint."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class CaseError(HintedError):
+    """A case that cannot be compiled."""
 
 
 @dataclass(frozen=True)

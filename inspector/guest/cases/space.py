@@ -131,7 +131,6 @@ def stated_points(
 def _front_end_runs(
     points: Iterable[Mapping[str, Any]], options: Collection[str]
 ) -> list[FrontEndRun]:
-    """The points by constexprs: one run of the front end serves those that differ in options."""
     option_sets: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     constexprs_of: dict[tuple[Any, ...], dict[str, Any]] = {}
     for point in points:
@@ -183,7 +182,6 @@ def _points(
     case: Mapping[str, Any],
     derive: Derive | None,
 ) -> list[dict[str, Any]]:
-    """The selected points in the product's order, each with the constexprs that depend on it."""
     sizes = [len(values) for values in axes.values()]
     takes_all = max_points is None or math.prod(sizes) <= max_points
     order = itertools.product(*map(range, sizes)) if takes_all else evenly_spread(sizes)

@@ -76,7 +76,6 @@ def _check_names(subject: str, case: Case, bound: BoundCase) -> None:
 
 
 def _grid(subject: str, case: Case, *, moved: bool) -> list[int] | None:
-    """The grid at a point; None where the case states none that holds there."""
     if not callable(case.grid):
         return list(case.grid) if case.grid is not None and not moved else None
     try:
@@ -90,7 +89,6 @@ def _grid(subject: str, case: Case, *, moved: bool) -> list[int] | None:
 
 
 def _scalar(subject: str, name: str, kind: str, value: Any, bound: BoundCase) -> int | float | str:
-    """A scalar argument as a record holds it."""
     if INTEGER.fullmatch(kind) is None:
         if type(value) not in (int, float):
             raise CaseError(f"{subject}: {name!r} is {value!r} in 'args'", "give a number")

@@ -19,11 +19,11 @@ from typing import Any
 from ..missing_modules import install_hint
 from ..parsed.building import KernelBuilder
 from ..parsed.guard import Guard
+from ..parsed.literals import dotted
 from ..parsed.modules import TRITON_MODULES, Module, Modules, jit_of
 from ..parsed.refusals import RefusedError, message_of
 from ..record.source_format import TORCH_HELPERS
 from ..record.values import decode
-from .literals import dotted
 from .source import KernelSource, SourceError, heuristic_of, parsed
 
 NO_HELPERS = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
-from .literals import Construction
+from ..parsed.literals import Construction
 
 MAX_Y = 65535
 """Limit of a grid's second dimension, as Inductor has it (`get_max_y_grid`)."""

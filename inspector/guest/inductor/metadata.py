@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .literals import Construction, LibraryName
+from ..parsed.literals import Construction, LibraryName
 
 DIVISIBLE_BY_16 = ["tt.divisibility", 16]
 DESCRIPTOR = ("divisible_by_16", "equal_to_1")

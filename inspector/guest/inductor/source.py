@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..parsed.literals import Construction, UnreadableError, dotted, read
 from ..syntax import parse
-from .literals import Construction, UnreadableError, dotted, read
 
 HEURISTICS = frozenset(
     {

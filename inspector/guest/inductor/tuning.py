@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..missing_modules import install_hint
+from ..parsed.literals import LibraryName
 from ..regular_files import is_allowed, read, read_named
 from ..world.device import StandInDevice
-from .literals import LibraryName
 from .metadata import REDUCTION_BLOCK
 from .source import KernelSource, SourceError
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .literals import Construction, UnreadableError, dotted, read
+from ..parsed.literals import Construction, UnreadableError, dotted, read
 
 MULTI_KERNEL = "async_compile.multi_kernel"
 

@@ -64,7 +64,6 @@ def _number(value: Any) -> int | float | str:
 
 
 def _contents(tensor: Any, size: int) -> str | None:
-    """The contents of an integer tensor's memory; None where they are unknown or too long."""
     memory, payload = getattr(tensor, "_memory", None), getattr(tensor, "_payload", None)
     if size > MAX_CONTENTS_BYTES or tensor.is_floating_point() or tensor.is_complex():
         return None

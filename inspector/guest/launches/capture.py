@@ -11,9 +11,8 @@ from ..records import Emit, error, note
 from ..world import machine as worlds
 from ..world.assumptions import LOG
 from ..world.device import StandInDevice
-from ..world.refusal import LaunchRefusedError
 from . import processes
-from .clock import MARGIN_SECONDS, ScriptClock
+from .clock import ScriptClock
 from .endings import IdleError, OutOfTimeError, ending
 from .generated_code import GeneratedCode
 from .kernel_filter import KernelFilter
@@ -64,7 +63,7 @@ class _ScriptRun:
         LOG.reverse(request.reversed)
         processes.watch(project, world.note)
         self._filter = KernelFilter(request.patterns)
-        self._readback = self._make_readback()
+        self._readback = Readback(world, request)
         self._recorder = self._follow_launches()
         self._graphs = GeneratedCode(
             folder=request.generated,
@@ -77,18 +76,6 @@ class _ScriptRun:
             project, request, world=world, emit=self._emit, kernel_filter=self._filter
         )
 
-    def _make_readback(self) -> Readback:
-        request, emulation = self._request, self._request.emulation
-        return Readback(
-            self._world,
-            arch=request.arch,
-            command=emulation.command,
-            refusal=LaunchRefusedError(emulation.reason, emulation.detail),
-            seconds=emulation.seconds,
-            folder=request.folder,
-            deadline=request.deadline - MARGIN_SECONDS,
-        )
-
     def _follow_launches(self) -> SpecialisationRecorder:
         """Patches Triton's autotuners, then the launches around them, then the compiler.
 
@@ -97,15 +84,7 @@ class _ScriptRun:
         request, selects = self._request, self._filter.selects
         self._tuning = tuning = TunerFollower(self._emit, request.max_configs)
         tuning.install()
-        layers = Layers(
-            tuning,
-            emit=self._emit,
-            max_launches=request.max_launches,
-            axes=request.axes,
-            points=request.points,
-            all_configs=request.all_configs,
-            is_selected=selects,
-        )
+        layers = Layers(tuning, request, emit=self._emit, is_selected=selects)
         layers.install()
         self._readback.is_trial = layers.is_trial
         recorder = SpecialisationRecorder(
@@ -124,7 +103,6 @@ class _ScriptRun:
         self._write(record)
 
     def run_script(self) -> BaseException | None:
-        """Runs the script; returns the exception that ended it, unless it was our interrupt."""
         request, recorder = self._request, self._recorder
         main = self._script.read()
         _finish_before_exit(self._finish, self._emit, request.path)
@@ -207,7 +185,6 @@ class _ScriptRun:
 
 
 def _is_at_launch_limit(failure: BaseException) -> bool:
-    """Whether an exception was raised while our own interrupt passed through the script."""
     chain: list[BaseException] = []
     cause: BaseException | None = failure
     while cause is not None and cause not in chain:
@@ -242,7 +219,6 @@ def _finish_before_exit(finish: Callable[[bool], None], emit: Emit, path: str) -
 
 
 def _retry_record(retry: Retry | None, request: ScriptRequest) -> dict[str, Any] | None:
-    """The record that asks the parent for another run; None where that would not help."""
     if retry is None:
         return None
     if retry.stubs:

@@ -8,6 +8,7 @@ import time
 from .endings import IdleError, OutOfTimeError
 from .readback import Readback
 from .recorder import SpecialisationRecorder
+from .request import WRITING_SECONDS
 
 TICK_SECONDS = 0.5
 """Interval at which the recorder's counts are looked at."""
@@ -17,8 +18,6 @@ MANY_LAUNCHES = 500
 """Launches of known specialisations by which a script counts as repeating: a training loop."""
 REPEATING_SECONDS = 15.0
 """CPU time without a new specialisation after which a repeating script is stopped."""
-MARGIN_SECONDS = 5.0
-"""Time before a script's limit at which it is stopped, to write out the records."""
 
 
 class ScriptClock:
@@ -34,7 +33,7 @@ class ScriptClock:
         self, deadline: float, recorder: SpecialisationRecorder, readback: Readback
     ) -> None:
         start = time.monotonic()
-        self._deadline = deadline - min(MARGIN_SECONDS, (deadline - start) / 4)
+        self._deadline = deadline - min(WRITING_SECONDS, (deadline - start) / 4)
         self._recorder = recorder
         self._readback = readback
         # Values at the last new specialisation, or at the last interrupt.

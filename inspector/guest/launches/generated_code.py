@@ -93,7 +93,6 @@ class GeneratedCode:
 
 
 def _store(path: str, text: str) -> None:
-    """Writes a file whole or not at all; one that is there already has the same contents."""
     if os.path.exists(path):
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)

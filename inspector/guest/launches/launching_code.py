@@ -185,7 +185,6 @@ def is_test(file: str) -> bool:
 
 
 def _definitions_that_use(file: str, text: str, names: Collection[str]) -> dict[str, str]:
-    """Functions and classes at the top of a file that use a name -> `file:line` where they do."""
     try:
         tree = parse(text.encode(), file)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -201,7 +200,6 @@ def _definitions_that_use(file: str, text: str, names: Collection[str]) -> dict[
 
 
 def _order(path: str, runner: Runner) -> tuple[bool, bool, bool, int, str]:
-    """The sort key of a file that runs; see `files_that_launch`."""
     stem, name = (os.path.splitext(os.path.basename(f))[0].strip("_") for f in (path, runner.file))
     is_named_so = _AROUND.sub("", name) == stem
     distance = os.path.relpath(runner.file, os.path.dirname(path)).count(os.sep)

@@ -19,6 +19,7 @@ from typing import Any
 from ..records import Emit, error
 from ..world.stubs import Inert, NotInstalledError
 from .recorder import Origin
+from .request import ScriptRequest
 from .tuning import TunerFollower, values
 
 UNRECOGNISED = re.compile(r"Keyword argument (\w+) was specified but unrecognised")
@@ -38,30 +39,22 @@ class LaunchLimitError(BaseException):
 
 
 class Layers:
-    """Patches `run` of JITFunction, Autotuner and Heuristics.
+    """Patches `run` of JITFunction, Autotuner and Heuristics; sweeps as the request says.
 
-    Args:
-        axes: the sweep: name of a kernel's argument -> values to launch with.
-        points: arguments to launch with, in place of the product of `axes`.
+    `is_selected` tells whether a kernel of a name and qualified name was asked for.
     """
 
     def __init__(
         self,
         tuning: TunerFollower,
+        request: ScriptRequest,
         *,
         emit: Emit,
-        max_launches: int | None,
-        axes: Mapping[str, Sequence[Any]],
-        points: Sequence[Mapping[str, Any]],
-        all_configs: bool,
         is_selected: Callable[[str, str], bool],
     ) -> None:
         self._tuning = tuning
+        self._request = request
         self._emit = emit
-        self._max_launches = max_launches
-        self._axes = axes
-        self._points = points
-        self._all_configs = all_configs
         self._is_selected = is_selected
         self._launch_count = 0
         self._thread = threading.local()  # `in_launch`: whether an outer layer is running
@@ -110,7 +103,6 @@ class Layers:
     def _launch(
         self, run_layer: RunLayer, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Makes one launch of the script: once, or once for each point of the sweep."""
         function = _jit_function(layer)
         name = getattr(function, "__name__", "")
         qualname = getattr(getattr(function, "fn", None), "__qualname__", "")
@@ -126,18 +118,18 @@ class Layers:
             result = run_layer(layer, args, kwargs)
         if not kwargs.get("warmup"):
             self._launch_count += 1
-            if self._max_launches is not None and self._launch_count >= self._max_launches:
+            most = self._request.max_launches
+            if most is not None and self._launch_count >= most:
                 raise LaunchLimitError
         return result
 
     def _points_of(self, parameters: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-        """The points to launch a kernel with; none where the sweep names nothing that it has."""
-        if self._points:
-            return [point for point in self._points if set(point) <= set(parameters)]
-        swept_names = [name for name in self._axes if name in parameters]
+        if self._request.points:
+            return [point for point in self._request.points if set(point) <= set(parameters)]
+        swept_names = [name for name in self._request.axes if name in parameters]
         if not swept_names:
             return []
-        products = itertools.product(*(self._axes[name] for name in swept_names))
+        products = itertools.product(*(self._request.axes[name] for name in swept_names))
         return [dict(zip(swept_names, values)) for values in products]
 
     def _launch_each_point(
@@ -200,9 +192,8 @@ class Layers:
         return result
 
     def _configs_at_point(self, tuner: Any) -> Sequence[Any]:
-        """The tuner's configurations, without repetitions in the settings that the point leaves."""
         by_other_settings: dict[str, Any] = {}
-        for config in tuner.configs if self._all_configs else tuner.configs[:1]:
+        for config in tuner.configs if self._request.all_configs else tuner.configs[:1]:
             unswept = {k: v for k, v in config.all_kwargs().items() if k not in self._point}
             by_other_settings.setdefault(repr(unswept), config)
         return self._tuning.sample(tuner, list(by_other_settings.values()))
@@ -237,7 +228,6 @@ class Layers:
     def _with_point(
         self, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """A launch's arguments with the point's values in place of the script's."""
         if not self._point:
             return args, kwargs
         names = list(layer.arg_names)

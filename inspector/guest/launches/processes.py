@@ -76,7 +76,6 @@ def watch(project: Project, note: Callable[[str], None], outcome: str = NOT_FOLL
 
 
 def _command(event: str, args: Sequence[Any]) -> list[str]:
-    """The words of the command that an audit event reports; empty for other events."""
     if event == "os.system":
         return _words(args[0])
     if event in ("os.exec", "os.posix_spawn", "subprocess.Popen"):
@@ -90,7 +89,6 @@ def _command(event: str, args: Sequence[Any]) -> list[str]:
 
 
 def _words(command: str | bytes) -> list[str]:
-    """The words of a shell command; empty where it cannot be split."""
     try:
         return shlex.split(os.fsdecode(command))
     except ValueError:
@@ -112,13 +110,11 @@ def _is_python(program: str) -> bool:
 
 
 def _shortened(command: Sequence[str]) -> str:
-    """A command for a note, with the program's folder left out."""
     text = " ".join([os.path.basename(command[0]), *command[1:]])
     return text if len(text) <= MAX_COMMAND_LENGTH else f"{text[: MAX_COMMAND_LENGTH - 3]}..."
 
 
 def _user_line(project: Project) -> str | None:
-    """File and line of the innermost frame in the user's code; None without one."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not project.owns_code(frame.f_code):
         frame = frame.f_back

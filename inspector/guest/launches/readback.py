@@ -17,10 +17,12 @@ from typing import Any
 
 from ..emulation.arguments import ArgumentError, parameters
 from ..emulation.process import EmulationError, EmulatorProcess, LaunchBuffer
+from ..process_tree import ChildError
 from ..world.assumptions import UnknownFloat
 from ..world.refusal import LaunchRefusedError
 from . import processes
-from .compiling import ChildCompiler, CompiledCode, CompileError
+from .compiling import ChildCompiler, CompiledCode
+from .request import WRITING_SECONDS, ScriptRequest
 
 MARGIN_SECONDS = 0.05
 """Seconds reserved for the emulator's reply after it has ended a launch that took too long."""
@@ -57,42 +59,29 @@ class ScriptLaunch:
 
 
 class Readback:
-    """Follows a script's launches.
-
-    Args:
-        command: starts the emulator's process; None if launches are not to be executed.
-        seconds: wall time for all launches that are executed in this run.
-        deadline: time by which the run has to end, as of `time.monotonic`.
+    """Follows a script's launches in its world.
 
     Attributes:
+        busy: whether a launch is being compiled or executed.
         is_trial: returns whether the present launch is one that the script did not ask for.
     """
 
-    def __init__(
-        self,
-        world: Any,
-        *,
-        arch: str,
-        command: Sequence[str] | None,
-        refusal: LaunchRefusedError | None,
-        seconds: float,
-        folder: str,
-        deadline: float,
-    ) -> None:
+    def __init__(self, world: Any, request: ScriptRequest) -> None:
+        emulation = request.emulation
+        is_on = emulation.command is not None and emulation.seconds > 0
         self._world = world
-        self._arch = arch
-        self._command = list(command) if command is not None and seconds > 0 else None
-        self._refusal = refusal
-        self._deadline = deadline
+        self._arch = request.arch
+        self._command = list(emulation.command or ()) if is_on else None
+        self._refusal = LaunchRefusedError(emulation.reason, emulation.detail)
+        self._deadline = request.deadline - WRITING_SECONDS
         self._environment = dict(os.environ)
-        self._compiler = ChildCompiler(arch, world.suspended, folder)
+        self._compiler = ChildCompiler(request.arch, world.suspended)
         self._process: EmulatorProcess | None = None
         self._owner = 0
-        self._compiled: dict[str, CompiledCode | CompileError] = {}
-        self.executed = 0
+        self._compiled: dict[str, CompiledCode | ChildError] = {}
         self.busy = False
         self.is_trial: Callable[[], bool] = lambda: False
-        world.set_emulation_budget(seconds if self._command is not None else 0.0)
+        world.set_emulation_budget(emulation.seconds if self._command is not None else 0.0)
 
     def launched(self, launch: ScriptLaunch) -> None:
         """Marks the memory that a launch writes as unknown, and records how to execute it."""
@@ -154,7 +143,6 @@ class Readback:
                 )
                 if any(allocation_by_buffer[n] not in indices for n in reply["written"]):
                     raise LaunchRefusedError("failed", "it writes to an argument unforeseen")
-                self.executed += 1
 
         return execute
 
@@ -221,10 +209,10 @@ class Readback:
             self._emulator().start()  # its imports run while the kernel is compiled
             try:
                 result = self._compiler.compile(src, options, until)
-            except CompileError as failure:
+            except ChildError as failure:
                 result = failure
             self._compiled[key] = result
-        if isinstance(result, CompileError):
+        if isinstance(result, ChildError):
             raise LaunchRefusedError("budget" if result.is_late else "failed", str(result))
         return result
 

@@ -139,7 +139,6 @@ class SpecialisationRecorder:
             self.busy = False
 
     def _stand_in_kernel(self, src: Any, resolved: Mapping[str, Any], *, by_launch: bool) -> Any:
-        """The kernel of a launch for its specialisation, which is recorded when it is new."""
         self.flush()
         function = getattr(src, "fn", None)
         if function is None:
@@ -186,7 +185,6 @@ class SpecialisationRecorder:
         self._emit({"launches": launches, "arch": self.arch})
 
     def _record(self, spec: Specialisation, *, by_launch: bool) -> None:
-        """Takes a new specialisation to TTIR; its record is written at its first launch."""
         if spec.key in self._finished:
             self.captured += 1
             if self._only_new:  # otherwise the front end may have crashed on it
@@ -250,7 +248,6 @@ class SpecialisationRecorder:
     def _record_launch(
         self, spec: Specialisation, grid: tuple[int, ...], values: Sequence[Any]
     ) -> None:
-        """Counts a launch, and completes its specialisation's record at the first one."""
         self.launched += 1
         if (
             self._keeps_arguments
@@ -300,7 +297,6 @@ class SpecialisationRecorder:
 
 
 def _integer_arguments(spec: Specialisation, values: Sequence[Any]) -> dict[str, int]:
-    """The integers among a launch's arguments by name, without constants."""
     named_values = zip(spec.names, spec.types, values[len(values) - len(spec.names) :])
     return {
         name: int(value)

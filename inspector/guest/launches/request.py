@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..world.assumptions import Question
+
+WRITING_SECONDS = 5.0
+"""Time before a script's limit at which it is stopped, to write out the records."""
 
 
 @dataclass(frozen=True)
@@ -56,51 +60,31 @@ class ScriptRequest:
     folder: str
     generated: str
     cwd: str
-    scratch: bool
     home: str
-    argv: Sequence[str]
-    calls: Sequence[str]
-    patterns: Sequence[str]
-    stubs: Sequence[str]
-    max_launches: int | None
-    max_configs: int | None
-    max_sets: int | None
-    all_configs: bool
-    axes: Mapping[str, Sequence[Any]]
-    points: Sequence[Mapping[str, Any]]
-    arguments: bool
     deadline: float
     time_limit: float
-    finished: Sequence[str]
-    reversed: Sequence[Question]
-    emulation: Emulation
+    scratch: bool = False
+    argv: Sequence[str] = ()
+    calls: Sequence[str] = ()
+    patterns: Sequence[str] = ()
+    stubs: Sequence[str] = ()
+    max_launches: int | None = None
+    max_configs: int | None = None
+    max_sets: int | None = None
+    all_configs: bool = False
+    axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    points: Sequence[Mapping[str, Any]] = ()
+    arguments: bool = False
+    finished: Sequence[str] = ()
+    reversed: Sequence[Question] = ()
+    emulation: Emulation = Emulation()
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> ScriptRequest:
         """A request from its JSON object; keys of other modes of capture are ignored."""
-        return cls(
-            path=os.path.abspath(fields["path"]),
-            arch=fields["arch"],
-            device=fields["device"],
-            folder=fields["folder"],
-            generated=fields["generated"],
-            cwd=fields["cwd"],
-            scratch=bool(fields.get("scratch")),
-            home=fields.get("home") or os.getcwd(),
-            argv=fields.get("argv") or (),
-            calls=fields.get("calls") or (),
-            patterns=fields.get("patterns") or (),
-            stubs=list(fields.get("stubs") or ()),
-            max_launches=fields.get("max_launches"),
-            max_configs=fields.get("max_configs"),
-            max_sets=fields.get("max_sets"),
-            all_configs=bool(fields.get("all_configs")),
-            axes=fields.get("axes") or {},
-            points=fields.get("points") or (),
-            arguments=bool(fields.get("arguments")),
-            deadline=float(fields["deadline"]),
-            time_limit=float(fields["time_limit"]),
-            finished=fields.get("finished") or (),
-            reversed=[tuple(question) for question in fields.get("reversed") or ()],
-            emulation=Emulation(**fields.get("emulate") or {}),
-        )
+        names = {entry.name for entry in dataclasses.fields(cls)}
+        stated = {n: v for n, v in fields.items() if n in names and v is not None}
+        stated["path"] = os.path.abspath(fields["path"])
+        stated.setdefault("home", os.getcwd())
+        stated["reversed"] = [tuple(question) for question in stated.get("reversed", ())]
+        return cls(**stated, emulation=Emulation(**fields.get("emulate") or {}))

@@ -112,7 +112,6 @@ def _other_missing(failure: ImportError, project: Project) -> Iterator[str]:
 
 
 def _imports(file: str) -> Iterator[str]:
-    """Top-level names of the modules that a file imports unconditionally."""
     try:
         with open(file, "rb") as stream:
             body = parse(stream.read(), file).body
@@ -137,6 +136,5 @@ def _is_own_package(name: str, project: Project) -> bool:
 
 
 def _exists(path: str, name: str) -> bool:
-    """Whether a module can be found, beside the script at `path` or installed."""
     stem = os.path.join(os.path.dirname(path), *name.split("."))
     return os.path.isdir(stem) or os.path.exists(stem + ".py") or module_exists(name)

@@ -216,7 +216,6 @@ class Script:
         make_calls(calls, module, self._world.tensor, self._project, self._emit)
 
     def _try(self, function: Callable[[], Any]) -> None:
-        """Calls a function of the file; an exception becomes an error record."""
         try:
             function()
         except Exception as failure:
@@ -242,7 +241,6 @@ class Script:
 
 
 def _undecorated(value: Any) -> Any:
-    """A JITFunction without its autotuner and heuristics; any other value unchanged."""
     while type(value).__module__.startswith("triton.runtime") and hasattr(value, "fn"):
         inner = value.fn
         if not hasattr(inner, "fn"):  # the function itself
@@ -252,7 +250,6 @@ def _undecorated(value: Any) -> Any:
 
 
 def _shortened(names: Sequence[str]) -> str:
-    """The first of these names, and how many there are besides."""
     remainder = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
     return ", ".join(names[:MAX_NAMES]) + remainder
 

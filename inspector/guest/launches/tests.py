@@ -63,7 +63,6 @@ def run_tests(path: str, emit: Emit, max_sets: int | None) -> None:
 
 
 def _outcome(path: str, plugin: Plugin, status: int, stderr: str) -> dict[str, Any] | None:
-    """The error record of a run with failures, or without any test; None for any other run."""
     if plugin.failures:
         tests = _count(plugin.started_count, "test")
         message = (

@@ -119,7 +119,6 @@ class TunerFollower:
     def _bench(
         self, bench: Any, tuner: Any, args: tuple[Any, ...], config: Any, meta: dict[str, Any]
     ) -> Any:
-        """Runs a configuration once; returns its time, as `Autotuner._bench` does."""
         tried = self._tried.setdefault(id(tuner), [])
         if any(config is earlier for earlier in tried):
             tried.clear()  # a tuner with a `run` of its own starts another round

@@ -189,13 +189,11 @@ class _Aliases:
         return self._current_names[name]
 
     def root(self, value: str) -> str:
-        """The representative of the set of values that this value belongs to."""
         while value in self._parents:
             value = self._parents[value]
         return value
 
     def join(self, value: str, other_value: str) -> None:
-        """Joins the sets of two values that may be the same pointer."""
         value, other_value = self.root(value), self.root(other_value)
         if value != other_value:
             self._parents[value] = other_value

@@ -69,7 +69,6 @@ class KernelBuilder:
         return kernels
 
     def _kernel(self, source: Function, scope: dict[str, Any]) -> Any:
-        """The JITFunction of one function, whose defaults are still placeholders."""
         node = parsed_function(source["text"], source["qualname"])
         check_names(node)
         if is_library(str(source["module"])):  # such a function is taken from the library
@@ -182,7 +181,6 @@ def _check_same(kernel: Any, node: ast.FunctionDef, qualname: str) -> None:
 
 
 def _compiled(node: ast.FunctionDef, file: str, line: int) -> types.CodeType:
-    """The code object of a function without decorators, annotations and defaults."""
     stripped = ast.FunctionDef(**{**vars(node), "decorator_list": [], "returns": None})
     ast.increment_lineno(node, line - node.lineno)
     stripped.lineno, stripped.end_lineno = node.lineno, node.end_lineno
@@ -227,7 +225,6 @@ def _annotations(node: ast.FunctionDef) -> dict[str, Any]:
 
 
 def _set_placeholders(function: Any, node: ast.FunctionDef) -> None:
-    """Gives a placeholder to the parameters that have a default."""
     arguments = node.args
     function.__defaults__ = tuple(_PLACEHOLDER for _ in arguments.defaults) or None
     function.__kwdefaults__ = {

@@ -215,7 +215,6 @@ def _constant(value: Any, parameter: ast.arg) -> ast.expr:
 
 
 def _accessors(language: Language) -> tuple[Any, Any]:
-    """Replacements of `getattr` and `hasattr` that check the attribute's name."""
 
     def guarded_getattr(owner: Any, name: str, *default: Any) -> Any:
         _check_attribute(str(name))

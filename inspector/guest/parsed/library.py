@@ -203,7 +203,6 @@ class Language:
         return self._is_permitted_callable(value) or _is_dtype_of_torch(value)
 
     def _is_permitted_callable(self, value: Any) -> bool:
-        """Whether a value is a function or method of the language."""
         if any(value is builtin for builtin in self._builtins):
             return True
         if self._core.is_builtin(value):

@@ -1,68 +1,144 @@
-"""Evaluates literals, and arithmetic on literals, of a syntax tree."""
+"""Reads the literals in a syntax tree, and arithmetic on them, without evaluating it.
+
+In Inductor's code a few constructors (`DeviceProperties(...)`, `AttrsDescriptor.from_dict(...)`)
+and enumeration members (`ReductionHint.INNER`) stand among them, whose classes come and go between
+the versions of torch and Triton. Those are represented by their names.
+"""
 
 from __future__ import annotations
 
 import ast
-import math
+import contextlib
+import operator
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 MAX_BITS = 4096
 """Bits of the largest integer that a file's arithmetic may have as operand."""
-
-_ARITHMETIC: Mapping[type, Callable[[Any, Any], Any]] = {
-    ast.Add: lambda x, y: x + y,
-    ast.Sub: lambda x, y: x - y,
-    ast.Mult: lambda x, y: x * y,
-    ast.Div: lambda x, y: x / y,
-    ast.FloorDiv: lambda x, y: x // y,
-    ast.Mod: lambda x, y: x % y,
-    ast.LShift: lambda x, y: x << y if y < MAX_BITS else None,
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.LShift: operator.lshift,
+}
+_COLLECTIONS: Mapping[str, Callable[..., Any]] = {
+    "set": set,
+    "OrderedSet": set,
+    "tuple": tuple,
+    "list": list,
+    "dict": dict,
+    "float": float,
 }
 
 
-class NotLiteralError(Exception):
-    """An expression that is no literal and no arithmetic on literals."""
+class UnreadableError(Exception):
+    """An expression that is not plain data."""
 
 
-def literal(node: ast.expr) -> Any:
-    """The value of a literal, or of arithmetic on literals, in the format of `record/values.py`.
+@dataclass(frozen=True)
+class LibraryName:
+    """A name, dotted or not, that stands for a value of a library: `ReductionHint.INNER`."""
+
+    name: str
+
+    @property
+    def last(self) -> str:
+        """The name's last part."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class Construction:
+    """A call as it stands in the text, not evaluated: `DeviceProperties(type='cuda', ...)`."""
+
+    name: str
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
+    """The value of an expression.
+
+    Args:
+        node: the expression.
+        names: values of plain names; any other name becomes a `LibraryName`.
 
     Raises:
-        NotLiteralError: the expression is neither.
+        UnreadableError: it is neither a literal, arithmetic on numbers, nor a call or a name.
     """
+    values = names or {}
     if isinstance(node, ast.Constant):
-        if node.value is None or isinstance(node.value, (bool, int, str)):
-            return node.value
-        if isinstance(node.value, float):
-            return _number(node.value)
-    if isinstance(node, ast.Tuple):
-        return {"tuple": [literal(element) for element in node.elts]}
+        return node.value
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        name = dotted(node)
+        if name is None:
+            raise UnreadableError(ast.unparse(node))
+        return values.get(name, LibraryName(name))
+    if isinstance(node, ast.Dict):
+        if any(key is None for key in node.keys):
+            raise UnreadableError(ast.unparse(node))
+        return {
+            read(key, values): read(value, values)
+            for key, value in zip(node.keys, node.values)
+            if key is not None
+        }
     if isinstance(node, ast.List):
-        return {"list": [literal(element) for element in node.elts]}
+        return [read(item, values) for item in node.elts]
+    if isinstance(node, ast.Tuple):
+        return tuple(read(item, values) for item in node.elts)
+    if isinstance(node, ast.Set):
+        return {read(item, values) for item in node.elts}
+    if isinstance(node, ast.Call):
+        return _call(node, values)
+    return _arithmetic(node, values)
+
+
+def dotted(node: ast.expr) -> str | None:
+    """`a.b.c` of a chain of attributes on a name; None of any other expression."""
+    parts = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return ".".join([node.id, *reversed(parts)])
+
+
+def _call(node: ast.Call, names: Mapping[str, Any]) -> Any:
+    """The collection that a call makes; a `Construction` of any other call."""
+    name = dotted(node.func)
+    if name is None or any(keyword.arg is None for keyword in node.keywords):
+        raise UnreadableError(ast.unparse(node))
+    args = tuple(read(arg, names) for arg in node.args)
+    kwargs = {k.arg: read(k.value, names) for k in node.keywords if k.arg is not None}
+    make = _COLLECTIONS.get(name.rpartition(".")[2])
+    if make is not None:
+        try:
+            return make(*args, **kwargs)
+        except (TypeError, ValueError):
+            raise UnreadableError(ast.unparse(node)) from None
+    return Construction(name, args, kwargs)
+
+
+def _arithmetic(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """The value of a negated number, or of arithmetic on numbers."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        operand = literal(node.operand)
-        if isinstance(operand, (int, float)):
-            return _number(-operand)
-    if isinstance(node, ast.Call) and ast.unparse(node.func) == "float" and len(node.args) == 1:
-        argument = node.args[0]
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, (int, float, str)):
-            return _number(float(argument.value))
+        value = read(node.operand, names)
+        if isinstance(value, (int, float)):
+            return -value
     if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-        x, y = literal(node.left), literal(node.right)
-        if _is_number(x) and _is_number(y):
-            return _number(_ARITHMETIC[type(node.op)](x, y))
-    raise NotLiteralError
+        x, y = read(node.left, names), read(node.right, names)
+        is_bounded = not isinstance(node.op, ast.LShift) or (type(y) is int and y < MAX_BITS)
+        if _is_number(x) and _is_number(y) and is_bounded:
+            with contextlib.suppress(ArithmeticError, ValueError, TypeError):
+                return _ARITHMETIC[type(node.op)](x, y)
+    raise UnreadableError(ast.unparse(node))
 
 
 def _is_number(value: Any) -> bool:
+    """Whether arithmetic may go on: repeated strings and products could grow without bound."""
     return isinstance(value, float) or (isinstance(value, int) and value.bit_length() <= MAX_BITS)
-
-
-def _number(value: Any) -> Any:
-    """A number in the format of `record/values.py`."""
-    if value is None:
-        raise NotLiteralError
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": str(value)}
-    return value

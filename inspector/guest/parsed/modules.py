@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..record.source_format import TORCH_HELPERS, is_library
+from ..record.values import encode
 from ..regular_files import read_named
 from ..syntax import parse
-from .literals import NotLiteralError, literal
+from .literals import UnreadableError, read
 from .refusals import RefusedError
 
 TRITON_MODULES = {"libdevice": "triton.language.extra.libdevice", "math": "triton.language.math"}
@@ -164,12 +165,12 @@ class Module:
                     return {"value": {"constexpr": inner["value"]}}
             return self._host(node)
         try:
-            return {"value": literal(node)}
-        except (NotLiteralError, ArithmeticError, ValueError, TypeError):
+            value = read(node)
+        except (UnreadableError, TypeError):  # a list is no key
             return self._host(node)
+        return {"value": encode(value)} if _is_plain(value) else self._host(node)
 
     def _attribute(self, node: ast.Attribute, builder: _SourceParser) -> dict[str, Any]:
-        """The value of an attribute of a module."""
         owner = self.value(node.value, builder, frozenset({node.attr}))
         if "module" in owner:
             dotted = f"{owner['module']}.{node.attr}"
@@ -209,7 +210,6 @@ class Module:
         return self._module(f"{module}.{alias.name}", builder, used, statement)
 
     def _absolute(self, statement: ast.ImportFrom) -> str:
-        """The dotted name of the module that a statement imports from."""
         if not statement.level:
             return statement.module or ""
         package = self.name.split(".")
@@ -320,12 +320,17 @@ def jit_of(node: ast.FunctionDef) -> ast.expr | None:
 
 
 def _from_inductor(name: str) -> dict[str, Any]:
-    """The value of a name imported from torch._inductor, wherever this version has it."""
     if name in TRITON_MODULES:
         return {"module": TRITON_MODULES[name]}
     if name == "triton_helpers":
         return {"module": TORCH_HELPERS}
     return {"library": {"module": TORCH_HELPERS, "qualname": name}}
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (tuple, list):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def _is_module(name: str) -> bool:
@@ -336,7 +341,6 @@ def _is_module(name: str) -> bool:
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a body, with those inside conditions, `try` and `with` blocks."""
     for statement in body:
         yield statement
         if isinstance(statement, Block):
@@ -363,7 +367,6 @@ def _bound_names(statement: ast.stmt) -> Iterator[str]:
 
 
 def _assigns(statement: ast.Assign | ast.AnnAssign, name: str) -> bool:
-    """Whether a statement assigns to a plain name, and not to part of a tuple."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     return any(isinstance(target, ast.Name) and target.id == name for target in targets)
 

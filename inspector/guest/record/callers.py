@@ -63,7 +63,6 @@ class CallerReader:
 
 
 def _stack() -> Iterator[FrameType]:
-    """The frames of this thread, innermost first."""
     frame: FrameType | None = sys._getframe(1)
     for _ in range(MAX_FRAMES):
         if frame is None:

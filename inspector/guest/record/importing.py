@@ -20,19 +20,15 @@ from ..launches.stand_in_kernel import StandInKernel
 from ..loading import LoadError, load
 from ..missing_modules import install_hint
 from ..parsed.building import RECORDED_PREFIX
+from ..records import HintedError
 from .kernel_identity import source_hash
 
 INSTALLED = (f"{os.sep}lib{os.sep}python", "site-packages", "dist-packages")
 """Entries of a recorded sys.path that hold another interpreter's modules."""
 
 
-class MissingKernelError(Exception):
-    """A kernel that is missing or has changed: a one-line message and a hint."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+class MissingKernelError(HintedError):
+    """A kernel that is missing or has changed."""
 
 
 class CompleteError(BaseException):
@@ -112,7 +108,6 @@ class ImportedKernels:
         raise self._missing(kernel, candidates)
 
     def _missing(self, kernel: Mapping[str, Any], candidates: Sequence[Any]) -> MissingKernelError:
-        """The error that says why a recorded kernel is not defined."""
         qualname, file = str(kernel["qualname"]), str(kernel["file"])
         in_file = [
             f for f in candidates if _same_file(f.fn.__code__.co_filename, self._located(file))
@@ -182,7 +177,6 @@ class ImportedKernels:
         return path
 
     def _load(self, kernel: Mapping[str, Any]) -> None:
-        """Imports the module of a recorded kernel, or loads its file where it was a script."""
         name, file = str(kernel["module"]), str(kernel["file"])
         with self._running(), contextlib.suppress(CompleteError):
             if name != "__main__":
@@ -268,7 +262,6 @@ def _ignore_launch(grid: tuple[int, ...], values: Sequence[Any]) -> None:
 
 
 def _not_compiled() -> Any:
-    """Raises RuntimeError: a script asked a `StandInKernel` for its compiled kernel."""
     raise RuntimeError("a kernel's figures are not known while a trace is replayed")
 
 

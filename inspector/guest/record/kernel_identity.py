@@ -68,7 +68,6 @@ def _values_used(function: Any) -> Iterator[Any]:
 
 
 def _members(module: ModuleType, names: dict[str, None]) -> Iterator[Any]:
-    """The members of a module that are called by one of these names."""
     # vars(): the __getattr__ of a lazy module would import half a library.
     members = vars(module)
     for name in names:

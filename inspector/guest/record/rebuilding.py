@@ -161,7 +161,6 @@ class RebuiltKernels:
             return Unavailable(f"a damaged value ({type(failure).__name__})")
 
     def _resolve(self, path: Mapping[str, Any]) -> Any:
-        """The class or library member at a path (`values.py`)."""
         module, qualname = str(path["module"]), str(path["qualname"])
         if "fields" in path or "members" in path:
             handle = json.dumps(path, sort_keys=True)
@@ -175,7 +174,6 @@ class RebuiltKernels:
         raise RefusedError(f"{path.get('file') or module}: {qualname}")
 
     def _class(self, path: Mapping[str, Any]) -> Any:
-        """A named tuple's class or an enumeration, rebuilt from its names and values."""
         name = str(path["qualname"]).rpartition(".")[2]
         if "fields" in path:
             return collections.namedtuple(name, [str(f) for f in path["fields"]])

@@ -203,7 +203,6 @@ class ProcessRecorder:
             self._failure(action.__name__, error)
 
     def _failure(self, activity: str, error: Exception) -> None:
-        """Writes the first failure to the journal."""
         if self._failed:
             return
         self._failed = True
@@ -214,7 +213,6 @@ class ProcessRecorder:
             sys.stderr.write(f"kinspect: recording failed: {text}; {write_error!r}\n")
 
     def _specialization(self, kernel: Any, named: Mapping[str, Any]) -> None:
-        """Records a specialisation: its request when first seen, then that it was compiled."""
         handle = (id(kernel), named["key"])
         compiled = kernel.device_caches[named["device"]][0].get(named["key"])
         if compiled is None:
@@ -228,7 +226,6 @@ class ProcessRecorder:
         setattr(compiled, COUNTER_ATTRIBUTE, counter)
 
     def _requested(self, kernel: Any, named: Mapping[str, Any]) -> dict[str, Any]:
-        """Writes the record of a specialisation that a launch or a warm-up asks for."""
         caller = self._callers.caller()
         run = caller.run
         resolved = vars(named["options"])
@@ -353,7 +350,6 @@ def _is_device_in_use() -> bool:
 
 
 def _device() -> dict[str, Any] | None:
-    """Properties of the device in use (`get_device_properties` of Triton's driver.c)."""
     try:
         driver = importlib.import_module("triton.runtime.driver").driver.active
         facts = driver.utils.get_device_properties(driver.get_current_device())
@@ -378,7 +374,6 @@ def _storages(kinds: list[Any], values: tuple[Any, ...]) -> Iterator[tuple[list[
 
 
 def _storage_bytes(value: Any) -> int | None:
-    """Size of a tensor's storage; None for any other value."""
     if hasattr(value, "ptr_range"):
         return int(value.ptr_range())
     if hasattr(value, "untyped_storage"):

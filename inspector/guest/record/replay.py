@@ -14,8 +14,7 @@ import importlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, plain
@@ -109,39 +108,6 @@ def _selected(
     return selected
 
 
-class _FrontEndRefusalError(Exception):
-    """A kernel that the front end refuses, with the error's record."""
-
-    def __init__(self, record: dict[str, Any]) -> None:
-        super().__init__(record["error"]["message"])
-        self.record = record
-
-
-@dataclass(frozen=True)
-class _PlannedVariant:
-    """One variant to compile.
-
-    Args:
-        attrs: path of an argument -> attributes.
-        options: compile options, encoded.
-    """
-
-    key: str
-    spec: dict[str, Any]
-    attrs: dict[tuple[int, ...], list[list[Any]]]
-    options: dict[str, Any]
-    notes: list[str]
-
-
-class _LoweredKernel(NamedTuple):
-    """The front end's result for one variant."""
-
-    variant: dict[str, Any]
-    kernel: Any
-    resolve: Resolve
-    notes: list[str]
-
-
 class Replay:
     """Compiles the specialisations of a trace to TTIR for one target.
 
@@ -188,7 +154,6 @@ class Replay:
     def _specialization(
         self, spec: dict[str, Any], emitted: set[str], launches: dict[str, dict[str, Any]]
     ) -> None:
-        """Emits one specialisation, once for each set of small storages of its launches."""
         options, notes = self._options(spec)
         sets = list(self._attributes(spec))
         if len(sets) > 1:
@@ -199,54 +164,65 @@ class Replay:
                 add_launches(launches.setdefault(key, {"count": 0, "grids": []}), spec)
             if key not in emitted:
                 emitted.add(key)
-                self._emit_variant(_PlannedVariant(key, spec, attrs, options, notes))
+                self._emit_variant(key, spec, attrs=attrs, options=options, notes=notes)
 
-    def _emit_variant(self, planned: _PlannedVariant) -> None:
-        """Emits a variant, or the error that prevents it."""
-        name, recorded = kernel_name(planned.spec), planned.spec["kernel"]
+    def _emit_variant(
+        self,
+        key: str,
+        spec: dict[str, Any],
+        *,
+        attrs: Mapping[Any, Any],
+        options: Mapping[str, Any],
+        notes: list[str],
+    ) -> None:
+        """Emits a variant, or the error that prevents it; see `_key` for the arguments."""
+        name, recorded = kernel_name(spec), spec["kernel"]
         if recorded["gluon"]:
             hint = "Gluon kernels state the layouts of one target: analyze them on that machine"
             self._refuse(error("capture", f"{name}: a Gluon kernel cannot be replayed", hint, name))
             return
-        try:
-            lowered = self._lowered(planned)
-        except (RefusedError, MissingKernelError, UnknownValueError) as failure:
-            self._refuse(_replay_error(name, recorded, failure))
-        except _FrontEndRefusalError as failure:
-            self._emit(failure.record)
-        except Exception as failure:
-            self._emit(self._front_end_error(failure, planned.spec, ()))
-        else:
-            self._complete(lowered, planned.spec)
-            notes = [*planned.notes, *lowered.notes]
-            self._emit({"variant": {**lowered.variant, "key": planned.key, "notes": notes}})
+        refusal: RefusedError | MissingKernelError | UnknownValueError | None = None
+        makers = (
+            [self._rebuilt] if self._imported_kernels is None else [self._rebuilt, self._imported]
+        )
+        for make in makers:
+            functions: list[Any] = []
+            try:
+                kernel, resolve, more_notes = make(recorded)
+                functions.append(kernel)
+                source = self._source(kernel, spec, attrs, resolve)
+                self._emit({"begin": key, "kernel": name, "arch": self._arch})
+                decoded = {name: decode(value, resolve) for name, value in options.items()}
+                variant = lower(source, self._arch, decoded)
+                variant.update(self._recorded_facts(kernel, spec, resolve))
+            except (RefusedError, MissingKernelError) as failure:
+                refusal = failure
+            except UnknownValueError as failure:
+                refusal = failure
+                break
+            except Exception as failure:
+                self._emit(self._front_end_error(failure, spec, functions))
+                return
+            else:
+                self._emit({"variant": {**variant, "key": key, "notes": [*notes, *more_notes]}})
+                return
+        if refusal is not None:
+            self._refuse(_replay_error(name, recorded, refusal))
 
-    def _lowered(self, planned: _PlannedVariant) -> _LoweredKernel:
-        """A variant, whose kernel is built from the trace, or imported if need be."""
-        recorded = planned.spec["kernel"]
-        try:
-            kernels = self._kernels.of(recorded)
-            kernel, resolve = kernels[0], self._kernels.resolver(kernels)
-            variant = self._variant(planned, kernel, resolve)
-            changed_files = self._kernels.changed_files(recorded)
-            notes = [CHANGED.format(file=file) for file in changed_files]
-        except (RefusedError, MissingKernelError) as failure:
-            if self._imported_kernels is None:
-                raise
-            kernel, resolve = self._imported(recorded, failure), self._imported_kernels.object
-            variant, notes = self._variant(planned, kernel, resolve), []
-        return _LoweredKernel(variant, kernel, resolve, notes)
+    def _rebuilt(self, recorded: Mapping[str, Any]) -> tuple[Any, Resolve, list[str]]:
+        """The kernel from the trace, what finds recorded objects, and remarks."""
+        kernels = self._kernels.of(recorded)
+        changed_files = self._kernels.changed_files(recorded)
+        notes = [CHANGED.format(file=file) for file in changed_files]
+        return kernels[0], self._kernels.resolver(kernels), notes
 
-    def _variant(self, planned: _PlannedVariant, kernel: Any, resolve: Resolve) -> dict[str, Any]:
-        spec = planned.spec
-        source = self._source(kernel, spec, planned.attrs, resolve)
-        self._emit({"begin": planned.key, "kernel": kernel_name(spec), "arch": self._arch})
-        options = {name: decode(value, resolve) for name, value in planned.options.items()}
-        try:
-            return lower(source, self._arch, options)
-        except Exception as failure:
-            record = self._front_end_error(failure, spec, (kernel,))
-            raise _FrontEndRefusalError(record) from failure
+    def _imported(self, recorded: Mapping[str, Any]) -> tuple[Any, Resolve, list[str]]:
+        """The same of the kernel as its module defines it, after an import of that."""
+        assert self._imported_kernels is not None
+        self._imported_kernels.load(
+            s["kernel"] for s in self._specializations if s["kernel"]["file"] == recorded["file"]
+        )
+        return self._imported_kernels.find(recorded), self._imported_kernels.object, []
 
     def _front_end_error(
         self, failure: Exception, spec: Mapping[str, Any], functions: Iterable[Any]
@@ -261,20 +237,22 @@ class Replay:
             fallback=f"{recorded['file']}:{recorded['line']}",
         )
 
-    def _complete(self, lowered: _LoweredKernel, spec: Mapping[str, Any]) -> None:
-        """Adds the recorded facts to the result of the front end."""
+    def _recorded_facts(
+        self, kernel: Any, spec: Mapping[str, Any], resolve: Resolve
+    ) -> dict[str, Any]:
+        """The fields of a variant that the trace states."""
         recorded, tuning = spec["kernel"], spec["tuning"]
-        file, line = definition(lowered.kernel)
-        lowered.variant.update(
-            kernel=kernel_name(spec),
-            qualname=recorded["qualname"],
-            case=None,
-            file=recorded["file"] if recorded.get("text") else file,
-            line=line,
-            grid=spec["grids"][0][0] if spec["grids"] else None,
-            call_site=spec["call_site"],
-            tuning=self._plain(tuning["config"], lowered.resolve) if tuning else None,
-        )
+        file, line = definition(kernel)
+        return {
+            "kernel": kernel_name(spec),
+            "qualname": recorded["qualname"],
+            "case": None,
+            "file": recorded["file"] if recorded.get("text") else file,
+            "line": line,
+            "grid": spec["grids"][0][0] if spec["grids"] else None,
+            "call_site": spec["call_site"],
+            "tuning": self._plain(tuning["config"], resolve) if tuning else None,
+        }
 
     def _source(
         self, kernel: Any, spec: Mapping[str, Any], attrs: Mapping[Any, Any], resolve: Resolve
@@ -289,27 +267,13 @@ class Replay:
         constants = {tuple(p): decode(v, resolve) for p, v in spec["constexprs"]}
         return self._ast_source(kernel, signature, constants, dict(attrs))
 
-    def _imported(self, recorded: Mapping[str, Any], failure: BaseException) -> Any:
-        """The kernel as its module defines it, after an import of that."""
-        assert self._imported_kernels is not None
-        kernels = (
-            s["kernel"] for s in self._specializations if s["kernel"]["file"] == recorded["file"]
-        )
-        self._imported_kernels.load(kernels)
-        try:
-            return self._imported_kernels.find(recorded)
-        except MissingKernelError as missing:
-            raise missing from failure
-
     def _refuse(self, record: dict[str, Any]) -> None:
-        """Emits an error, once, though many specialisations of a kernel may have it."""
         message = record["error"]["message"]
         if message not in self._refused:
             self._refused.add(message)
             self._emit(record)
 
     def _options(self, spec: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """The launch's options that AMD's backend has, and notes on the others."""
         notes = []
         stated = spec["asked"]
         if stated is None:
@@ -361,7 +325,6 @@ class Replay:
             yield attrs
 
     def _plain(self, config: Mapping[str, Any], resolve: Resolve) -> dict[str, Any]:
-        """An autotuner's configuration as a report shows it."""
         texts = {}
         for name, value in config.items():
             try:
@@ -395,7 +358,6 @@ def _replay_error(
     recorded: Mapping[str, Any],
     failure: RefusedError | MissingKernelError | UnknownValueError,
 ) -> dict[str, Any]:
-    """The error record of a kernel that cannot be rebuilt."""
     if isinstance(failure, MissingKernelError):
         return error("capture", failure.message, failure.hint, name)
     if isinstance(failure, UnknownValueError):

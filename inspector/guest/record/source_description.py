@@ -127,7 +127,6 @@ def _names_and_values(function: Any, used: frozenset[str]) -> Iterator[tuple[str
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """Global names and attributes that a code object and those nested in it use."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -135,7 +134,6 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _text(kernel: Any) -> tuple[str, int, int]:
-    """A function's text from its `def` on, with the line and the column of the `def`."""
     lines, start = inspect.getsourcelines(kernel.fn)
     stripped = [line.lstrip() for line in lines]
     def_index = next((n for n, line in enumerate(stripped) if line.startswith("def ")), 0)
@@ -157,14 +155,12 @@ def _in_library(value: Any) -> dict[str, str] | None:
 
 
 def _holds(data: Any, kinds: tuple[str, ...]) -> bool:
-    """Whether an encoded value contains an object with one of these keys (`values.py`)."""
     if isinstance(data, dict):
         return any(k in data for k in kinds) or any(_holds(v, kinds) for v in data.values())
     return isinstance(data, list) and any(_holds(part, kinds) for part in data)
 
 
 def _definition_site(value: Any) -> str:
-    """File and line of a function, the module of any other value; for a message."""
     code = getattr(getattr(value, "fn", value), "__code__", None)
     if code is not None:
         return f"{code.co_filename}:{code.co_firstlineno}"
@@ -172,7 +168,6 @@ def _definition_site(value: Any) -> str:
 
 
 def _description(value: Any) -> str:
-    """A value's own qualified name, or its class; for a message."""
     name = getattr(value, "__qualname__", None)
     if isinstance(name, str):
         return name

@@ -129,7 +129,6 @@ def _decode_constexpr(data: dict[str, Any], resolve: Resolve) -> Any:
 
 
 def _class_of(path: dict[str, Any], resolve: Resolve, base: type[Any]) -> Any:
-    """The class at a path: a function there would be called with what the data say."""
     kind = resolve(path)
     is_class = isinstance(kind, type) and issubclass(kind, base)
     if not is_class or (base is tuple and not hasattr(kind, "_fields")):

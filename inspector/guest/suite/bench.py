@@ -199,7 +199,6 @@ class _CaseRun:
         self.result["times_us"] = times
 
     def _fitting_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """The inputs in a form that the backend accepts; notes the options that are left out."""
         if self.backend.interpreted:
             inputs = interpretable(inputs)
         stated_config = dict(inputs.get("config") or {})
@@ -290,7 +289,6 @@ class _CaseRun:
     def _time_other(
         self, operator: str, inputs: Mapping[str, Any], expected: ExpectedResult, rule: StoppingRule
     ) -> dict[str, Any]:
-        """Times of another operator on the same inputs, or a note on why there are none."""
         try:
             call = operator_of(operator, self.module, inputs)
             result = call()
@@ -316,7 +314,6 @@ def _work(module: ModuleType, case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_option_names(module: ModuleType, config: Mapping[str, Any]) -> None:
-    """Raises a `LoadError` for an option that no kernel of the file and no backend has."""
     option_names = known_names(module)
     for name in config:
         if name not in option_names:

@@ -99,7 +99,6 @@ def _nvidia_smi(torch: Any) -> list[str]:
 
 
 def _amd_clocks(query: Query) -> dict[str, int | None]:
-    """Clocks that rocm-smi reports for the first card; empty without any."""
     reply = query(["rocm-smi", "--showclocks", "--json"])
     try:
         cards = json.loads(reply or "")

@@ -170,7 +170,6 @@ def _common_length(inputs: Mapping[str, Any], axis: int) -> int | None:
 
 
 def _sliced(inputs: Mapping[str, Any], axis: int, index: int) -> dict[str, Any]:
-    """The inputs at one index of an axis, which keeps length 1; scalars are unchanged."""
 
     def part(value: Any) -> Any:
         is_tensor = hasattr(value, "narrow")

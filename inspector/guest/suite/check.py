@@ -83,7 +83,6 @@ def run(request: dict[str, Any], emit: Emit) -> None:
 
 
 def _emulate(request: Mapping[str, Any], backend: Backend) -> None:
-    """Makes launches compile for the backend's GPU and execute in the emulator."""
     driver = importlib.import_module("..world.driver", __package__)
     executing = importlib.import_module("..emulation.executor", __package__)
     process = importlib.import_module("..emulation.process", __package__)
@@ -162,7 +161,6 @@ def check_case(module: ModuleType, case: Mapping[str, Any], backend: Backend) ->
 def _check_result(
     module: ModuleType, inputs: dict[str, Any], backend: Backend, atol: float, rtol: float
 ) -> dict[str, Any]:
-    """The figures of a case whose result is right."""
     originals = deep_copy(inputs)
     start = time.perf_counter()
     launched: list[Any] = []

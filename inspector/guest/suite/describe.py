@@ -45,7 +45,6 @@ def _described(path: str) -> dict[str, Any]:
 
 
 def _table(module: Any, name: str) -> list[dict[str, Any]]:
-    """A table's entries as plain data; empty where the file has no such table."""
     if getattr(module, name, None) is None:
         return []
     return [dict(plain(entry)) for entry in entries(module, name)]

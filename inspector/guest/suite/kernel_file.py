@@ -198,7 +198,6 @@ def unsupported(case: Mapping[str, Any], inputs: Any, backend: Backend) -> str |
 
 
 def _values(value: Any) -> Iterator[Any]:
-    """The values in nested dicts, lists and tuples."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):

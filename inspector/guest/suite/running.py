@@ -10,7 +10,6 @@ from 1, the same in every child), skips the steps in `request["finished"]`, and 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import os
@@ -19,16 +18,12 @@ import time
 from typing import Any
 
 from ..channel import Channel
-from ..forked import ChildOutcome, run_forked
+from ..forked import ChildOutcome, run_recorded
 from ..missing_modules import install_hint
 from ..records import Follower, one_line, tail_of, writer
 
 INTERNAL = frozenset({"end", "again"})
 """Records that are not forwarded to the host."""
-
-
-class _TooLongError(Exception):
-    """A step took longer than its time limit."""
 
 
 class SuiteRun:
@@ -75,40 +70,30 @@ class SuiteRun:
         self, run: Any, request: dict[str, Any]
     ) -> tuple[dict[str, Any], ChildOutcome, dict[str, Any]]:
         """Runs one child; returns its last record, how it ended, and its last `begin` record."""
-        path = os.path.join(self._folder, "records.jsonl")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        follower = Follower(path)
         begin_record: dict[str, Any] = {}
         step_start = time.monotonic()
 
-        def forward() -> None:
+        def take(record: dict[str, Any]) -> None:
             nonlocal begin_record, step_start
-            for record in follower.new_records():
-                if "begin" in record:
-                    request["finished"].append(record["begin"])
-                    begin_record, step_start = record, time.monotonic()
-                if not INTERNAL.intersection(record):
-                    self._send(record)
+            if "begin" in record:
+                request["finished"].append(record["begin"])
+                begin_record, step_start = record, time.monotonic()
+            if not INTERNAL.intersection(record):
+                self._send(record)
 
-        def watch() -> None:
-            forward()
-            if time.monotonic() - step_start > self._limit:
-                raise _TooLongError
+        def too_long() -> float | None:
+            seconds = time.monotonic() - step_start
+            return seconds if seconds > self._limit else None
 
-        try:
-            end = run_forked(
-                functools.partial(_run, run, dict(request), path),
-                self._channel,
-                stdout=self._output,
-                stderr=self._output,
-                time_limit=float("inf"),
-                watch=watch,
-            )
-        except _TooLongError:
-            end = ChildOutcome("timeout", None, time.monotonic() - step_start)
-        forward()
-        return follower.last, end, begin_record
+        last_record, end = run_recorded(
+            functools.partial(_run, run, dict(request)),
+            self._channel,
+            folder=self._folder,
+            output=self._output,
+            take=take,
+            too_long=too_long,
+        )
+        return last_record, end, begin_record
 
     def _send(self, record: dict[str, Any]) -> None:
         self._channel.send({"record": record})

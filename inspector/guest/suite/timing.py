@@ -121,7 +121,6 @@ def time_call(
 
 
 def _warm_up(device: TorchGpu, call: Callable[[], Any], rule: StoppingRule) -> int:
-    """Runs the call for a while; returns how many flushes hide the time to enqueue it."""
     device.synchronize()
     start = device.now()
     enqueue_seconds = math.inf
