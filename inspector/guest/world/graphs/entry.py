@@ -92,7 +92,7 @@ class Compile:
 
     def _load(self) -> None:
         """Imports and patches torch's compiler."""
-        from .attention import Attention
+        from .attention import choose
         from .casting import GraphAutocast
         from .fakes import Fakes
         from .generating import Generating
@@ -116,8 +116,7 @@ class Compile:
         impls = set(torch.library._impls)
         self._casting = GraphAutocast()
         self._casting.install()
-        self._attention = Attention(self._arch, self._dispatcher.note, fakes.is_active)
-        self._attention.install()
+        self._attention = choose(self._arch, self._dispatcher.note, fakes.is_active)
         # The dispatcher takes the entries for kernels of the user's libraries.
         torch.library._impls.intersection_update(impls)
 
