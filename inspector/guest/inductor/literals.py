@@ -42,7 +42,6 @@ class LibraryName:
 
     @property
     def last(self) -> str:
-        """The name's last part."""
         return self.name.rpartition(".")[2]
 
 

@@ -185,7 +185,6 @@ def _replace(owner: Any, without_effect: Iterable[str], **results: Any) -> None:
 
 
 def _replace_cuda(cuda: Any, device: StandInDevice) -> None:
-    """Replaces functions and classes of `torch.cuda`."""
     _replace(
         cuda,
         WITHOUT_EFFECT,

@@ -62,6 +62,5 @@ class Choosing:
 
 
 def _configuration(choice: Any) -> dict[str, str]:
-    """A kernel's configuration: tile, stages, waves."""
     stated = {**choice.info_dict(), **(getattr(choice, "info_kwargs", None) or {})}
     return {name: str(value) for name, value in stated.items() if name != "name"}

@@ -148,7 +148,6 @@ class Compile:
 
 
 def _caller() -> tuple[str, int]:
-    """File and line outside of torch and this package from which torch.compile was called."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
@@ -156,6 +155,5 @@ def _caller() -> tuple[str, int]:
 
 
 def _summary(failure: BaseException) -> str:
-    """An exception's class and first line."""
     lines = str(failure).strip().splitlines()
     return f"{type(failure).__name__}: {lines[0] if lines else ''}"
