@@ -80,13 +80,11 @@ class EmulatedKernel(StandInKernel):
         return launch
 
     def __del__(self) -> None:
-        """Calls the hook for unloading."""
         if self.__dict__.get("module") is not None and not sys.is_finalizing():
             self._call_hook("kernel_unload_hook")
             self.module = None
 
     def _call_hook(self, name: str) -> None:
-        """Calls one of the hooks for loading and unloading, if it is set."""
         hook = self._hook(name)
         if hook is not None:
             compiled = self._compiled
@@ -96,6 +94,3 @@ class EmulatedKernel(StandInKernel):
         """A hook by name: from Triton's knobs (3.4 and newer), or from the class; None if unset."""
         runtime = getattr(sys.modules.get("triton.knobs"), "runtime", None)
         return getattr(type(self._compiled) if runtime is None else runtime, name, None)
-
-
-__all__ = ["EmulatedKernel"]

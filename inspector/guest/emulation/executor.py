@@ -65,7 +65,6 @@ class Executor:
         self._last_key = ""
 
     def install(self) -> None:
-        """Replaces Triton's compiler by `compile`."""
         replace_compiler(self.compile)
 
     def compile(
@@ -87,7 +86,6 @@ class Executor:
         return EmulatedKernel(compiled, launched, len(signature))
 
     def _threads(self, metadata: Any) -> int:
-        """Work-items of a workgroup."""
         return int(metadata.num_warps) * int(self.target.warp_size)
 
     def _check_resources(self, metadata: Any) -> None:

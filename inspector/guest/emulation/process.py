@@ -234,7 +234,6 @@ class EmulatorProcess:
         return reply
 
     def _wait_for_reply(self, process: subprocess.Popen[bytes]) -> None:
-        """Waits for a reply."""
         if self.deadline is None:
             return
         seconds_left = max(self.deadline - time.monotonic(), 0.0)

@@ -50,7 +50,6 @@ def main(request_path: str, hangup_fd: int) -> int:
 
 
 def _main(request_path: str) -> int:
-    """Runs the script."""
     with open(request_path, encoding="utf-8") as stream:
         request = json.load(stream)
     emit = writer(request["records"])
@@ -163,7 +162,6 @@ def _tests_run(path: str, request: Mapping[str, Any], failures: Failures) -> int
 
 
 def _script_run(path: str, request: Mapping[str, Any], failures: Failures) -> int:
-    """Runs the file as a script."""
     with open(path, "rb") as stream:
         source = stream.read()
     sys.argv = [path, *request["argv"]]

@@ -34,7 +34,6 @@ class WaitLine:
             self._take_away()
 
     def show(self, text: str) -> None:
-        """Shows a text, if this is a terminal."""
         if self._is_live:
             clean = "".join(letter for letter in text if letter.isprintable())
             line = f"  {clean}"[: self._columns() - 1]

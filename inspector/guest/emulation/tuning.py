@@ -28,7 +28,6 @@ class ConfigChoice:
         self._done: set[int] = set()
 
     def install(self) -> None:
-        """Patches Triton's autotuner."""
         tuner: Any = importlib.import_module("triton.runtime.autotuner").Autotuner
         prune, bench = tuner.prune_configs, tuner._bench
 

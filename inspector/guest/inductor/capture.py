@@ -297,7 +297,6 @@ def _grid(spec: _Specialization, constants: Mapping[str, Any]) -> list[int] | No
 
 
 def _tuning(spec: _Specialization) -> dict[str, Any]:
-    """The configuration as a report shows it."""
     tuned, options = split(spec.config, spec.function.arg_names)
     values = {**_of_template(spec.kernel), **tuned, **options}
     return {name: plain(value) for name, value in values.items()}
@@ -311,7 +310,6 @@ def _of_template(kernel: KernelSource) -> Mapping[str, Any]:
 
 
 def _definition(kernel: KernelSource) -> ast.FunctionDef:
-    """The kernel's function in its module's syntax tree."""
     return next(
         node
         for node in parse(kernel.text).body

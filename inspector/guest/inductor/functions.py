@@ -267,7 +267,6 @@ def _imported(
 
 
 def _helpers() -> Any:
-    """Torch's module of device functions."""
     try:
         return importlib.import_module(TORCH_HELPERS)
     except ModuleNotFoundError as error:
@@ -277,7 +276,6 @@ def _helpers() -> Any:
 
 
 def _attribute(module: str, name: str) -> Any:
-    """The submodule or attribute `name` of a module."""
     try:
         return importlib.import_module(f"{module}.{name}")
     except ModuleNotFoundError:

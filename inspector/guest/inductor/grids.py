@@ -76,7 +76,6 @@ def _from_grid_argument(stated: Any, sizes: Sizes) -> Grid:
 
 
 def _size(sizes: Sizes, name: str) -> int:
-    """A size that has to be known."""
     value = sizes.get(name)
     if type(value) is not int:
         raise UnknownSizeError(name)

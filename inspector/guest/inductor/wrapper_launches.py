@@ -64,7 +64,6 @@ def sizes_of(launch: WrapperLaunch, names: Sequence[str]) -> dict[str, int]:
 
 
 def _launch(node: ast.Call, names: Mapping[str, Any]) -> WrapperLaunch:
-    """The launch that a call of `kernel.run` makes."""
     grid = next((k.value for k in node.keywords if k.arg == "grid"), None)
     return WrapperLaunch(
         node.lineno,

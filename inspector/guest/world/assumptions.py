@@ -52,7 +52,6 @@ class Assumptions:
         self._owns = owns
 
     def reverse(self, questions: Iterable[Question]) -> None:
-        """Makes `answer` give the other answer to these questions."""
         self._reversed = dict.fromkeys(questions, MAX_REVERSALS)
 
     def answer(self, question_text: str, assumed: Any, reason: str | None = None) -> Any:
@@ -179,7 +178,6 @@ def _is_any(code: CodeType) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _triton_folder() -> str:
-    """Triton's folder, with a separator at the end."""
     spec = importlib.util.find_spec("triton")
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
     return os.path.join(folders[0], "") if folders else os.devnull

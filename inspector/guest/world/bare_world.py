@@ -23,7 +23,6 @@ class World:
         self.notes: list[str] = []
 
     def note(self, text: str) -> None:
-        """Adds a remark to `notes`, once."""
         if text not in self.notes:
             self.notes.append(text)
 

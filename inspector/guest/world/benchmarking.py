@@ -143,7 +143,6 @@ def _mark_run(
 
 
 def _accepted_arguments(fn: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The keyword arguments that `fn` has parameters for."""
     try:
         parameters = inspect.signature(fn).parameters
     except (TypeError, ValueError):

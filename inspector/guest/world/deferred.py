@@ -237,7 +237,6 @@ def _operand(tensor: torch.Tensor) -> View:
 
 
 def _counts(tensor: torch.Tensor) -> bool:
-    """Whether a tensor in host memory has a version counter."""
     return tensor.is_cpu and not tensor.is_inference()
 
 

@@ -379,7 +379,6 @@ def _element_count_question(plan: OperatorPlan) -> str:
 
 
 def _first_shape(value: Any) -> str:
-    """The shape of the first tensor in a value, in words."""
     tensor = next(tensors_in(value), None)
     return "?" if tensor is None else "x".join(map(str, tensor.shape)) or "1"
 

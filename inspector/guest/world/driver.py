@@ -27,9 +27,6 @@ class DriverUtils:
         """Module, function, registers, spills and the thread limit of a loaded code object."""
         return 1, 1, 0, 0, 1024
 
-    def unload_module(self, module: Any = None) -> None:
-        pass
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -70,11 +67,11 @@ class TargetDriver:
     def get_current_device(self) -> int:
         return 0
 
-    def set_current_device(self, device: int) -> None:
-        pass
-
     def get_current_stream(self, device: int | None = None) -> int:
         return 0
+
+    def set_current_device(self, device: int) -> None:
+        pass
 
     def get_device_capability(self, device: int | None = None) -> tuple[int, int]:
         return self.device.capability

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import torch
@@ -30,7 +31,8 @@ class Generator(CpuGenerator):
         """The state: seed and offset of Philox (16 bytes), or the CPU generator's own."""
         if self._claim.type not in DEVICE_TYPES:
             return super().get_state()
-        state = torch.tensor([_signed(self.initial_seed()), self._offset])
+        seed = ctypes.c_int64(self.initial_seed()).value  # it is unsigned in torch
+        state = torch.tensor([seed, self._offset])
         return state.view(torch.uint8)
 
     def set_state(self, state: torch.Tensor) -> Any:
@@ -52,12 +54,7 @@ class Generator(CpuGenerator):
     graphsafe_set_state = set_state
 
 
-def install() -> None:
+def install_generators() -> None:
     """Replaces `torch.Generator` and the device's default generator."""
     torch.Generator = Generator
     torch.cuda.default_generators = (Generator("cuda"),)
-
-
-def _signed(seed: int) -> int:
-    """A seed, which is unsigned in torch, as the bits of an int64."""
-    return seed - (1 << 64) if seed >= 1 << 63 else seed

@@ -18,7 +18,7 @@ PROFILER_CALLS = (
     *("start", "finalize", "activate", "deactivate", "profile", "enter_scope", "exit_scope"),
     *("scope", "cpu_timed_scope", "enter_state", "exit_state", "state"),
 )
-
+"""Functions of Triton's profiler that need a GPU; kernels keep `profiler.language`."""
 VIEWER_CALLS = MappingProxyType(
     {"parse": 2, "read": 4, "get_raw_metrics": 4, "print_tree": 0, "apply_diff_profile": 0}
 )
@@ -26,26 +26,20 @@ VIEWER_CALLS = MappingProxyType(
 
 
 def _profiler(module: ModuleType) -> None:
-    """Makes Triton's profiler do nothing: it needs a GPU. Kernels keep `profiler.language`."""
-    for name in PROFILER_CALLS:
-        if hasattr(module, name):
-            setattr(module, name, Inert())
+    _replace(module, {name: Inert() for name in PROFILER_CALLS})
 
 
 def _viewer(module: ModuleType) -> None:
     """Makes the viewer of profiles return inert values, since there is no profile."""
-    for name, count in VIEWER_CALLS.items():
-        if hasattr(module, name):
-            setattr(module, name, _inert(count))
+    _replace(module, {name: _inert(count) for name, count in VIEWER_CALLS.items()})
+
+
+def _replace(module: ModuleType, values: Mapping[str, Any]) -> None:
+    vars(module).update({n: value for n, value in values.items() if hasattr(module, n)})
 
 
 def _inert(count: int) -> Callable[..., Any]:
-    """A function that returns a tuple of `count` inert values, or one where `count` is 0."""
-
-    def function(*args: Any, **kwargs: Any) -> Any:
-        return tuple(Inert() for _ in range(count)) if count else Inert()
-
-    return function
+    return lambda *args, **kwargs: tuple(Inert() for _ in range(count)) if count else Inert()
 
 
 def _aiter(module: ModuleType) -> None:
@@ -136,7 +130,7 @@ def _adjust_after(loader: Any, adjust: Adjust) -> None:
     loader.exec_module = exec_module
 
 
-def install(
+def patch_imports(
     note: Callable[[str], None], further_adjustments: Mapping[str, Adjust] = MappingProxyType({})
 ) -> None:
     """Adjusts the modules that are loaded already, and the others when they are imported."""

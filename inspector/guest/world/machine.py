@@ -8,11 +8,13 @@ import os
 from collections.abc import Sequence
 
 from ..lowering import target
-from . import benchmarking, import_patches, rocm, smi
+from . import benchmarking, rocm
 from . import stubs as stub_modules
 from .bare_world import INTERPRET, World
 from .device import StandInDevice
 from .driver import activate
+from .import_patches import patch_imports
+from .smi import install_smi
 
 
 def install(
@@ -37,7 +39,7 @@ def install(
     stub_modules.install(stubs)
     driver = activate(target(device.arch), device)
     rocm.install(device, folder)
-    smi.install(device)
+    install_smi(device)
     os.environ.pop(INTERPRET, None)
     # A knob that is set takes precedence over the environment, which the script may change.
     importlib.import_module("triton.knobs").runtime.interpret = False
@@ -48,5 +50,5 @@ def install(
         kind = importlib.import_module(".torch_world", __package__).TorchWorld
     world = kind(device, driver)
     benchmarking.install(world.note, max_values, failures_are_real=values_are_real)
-    import_patches.install(world.note, world.import_patches())
+    patch_imports(world.note, world.import_patches())
     return world

@@ -121,7 +121,6 @@ class Snapshot:
             self._storage = self._storage.clone()
 
     def lose(self) -> None:
-        """Forgets contents that were overwritten."""
         self._storage = None
 
 
@@ -144,7 +143,6 @@ class View:
 
     @property
     def count(self) -> int:
-        """Its number of elements."""
         return math.prod(self.size)
 
     @property

@@ -99,11 +99,9 @@ class Invocation(NamedTuple):  # not a dataclass: one is made for each operator
     kwargs: dict[str, Any]
 
     def run(self) -> Any:
-        """Calls the operator itself."""
         return self.func(*self.args, **self.kwargs)
 
     def with_arguments(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Invocation:
-        """A call of the same operator with other arguments."""
         return Invocation(self.func, self.plan, args, kwargs)
 
     def mapped(self, change: Callable[[torch.Tensor], Any]) -> Invocation:
@@ -113,7 +111,6 @@ class Invocation(NamedTuple):  # not a dataclass: one is made for each operator
         return self.with_arguments(args, {n: map_tensors(v, change) for n, v in named})
 
     def written_arguments(self) -> list[Any]:
-        """The arguments that the operator writes to."""
         return [self._argument(position, name) for position, name in self.plan.mutates]
 
     def returned_arguments(self) -> Any:

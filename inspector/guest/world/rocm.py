@@ -57,7 +57,6 @@ def files(device: StandInDevice) -> dict[str, str]:
 
 
 def _program(text: str) -> str:
-    """A shell script that prints a text."""
     return f"#!/bin/sh\ncat <<'EOF'\n{text}\nEOF\n"
 
 

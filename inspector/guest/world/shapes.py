@@ -132,7 +132,6 @@ def _key(operation: Invocation) -> Any:
 
 
 def _part(value: Any) -> Any:
-    """The part of a cache key for one argument."""
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
             raise TypeError("a layout whose shape is not all there is to know")

@@ -34,7 +34,7 @@ DEVICE_IDS: Mapping[str, str] = MappingProxyType(
 """PCI ids (pci.ids, vendor 1002) of the products that stand for some targets."""
 
 
-def install(device: StandInDevice) -> None:
+def install_smi(device: StandInDevice) -> None:
     """Makes the library importable where the other finders do not find it."""
     sys.meta_path.append(ModuleMaker(lambda name: _module(device) if name == NAME else None))
 

@@ -182,8 +182,6 @@ def named(origin: str) -> type[Inert]:
 
 
 class InertModule(ModuleType):
-    """A module of which every attribute is inert."""
-
     __path__: list[str] = []  # noqa: RUF012  (the import system's protocol: a package)
 
     def __getattr__(self, name: str) -> Any:

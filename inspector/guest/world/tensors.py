@@ -162,11 +162,9 @@ class DeviceTensor(torch.Tensor):
         return self._memory.nbytes
 
     def untyped_storage(self) -> Any:
-        """Its storage, with the size and address that it would have on the device."""
         return DeviceStorage(self)
 
     def storage(self) -> Any:
-        """Its storage, counted in elements."""
         return DeviceStorage(self, self.dtype)
 
     _typed_storage = storage

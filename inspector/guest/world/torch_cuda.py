@@ -49,10 +49,17 @@ MEMORY_IN_USE = (
 """Functions that return bytes of device memory."""
 
 
+def _constant(value: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: value
+
+
 class CudaEvent:
     """A point in a stream, which is always reached: one millisecond after any other."""
 
     cuda_event = event_id = 0
+    query = _constant(True)
+    record = wait = synchronize = _constant(None)
+    ipc_handle = _constant(b"")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.device = GPU
@@ -61,48 +68,21 @@ class CudaEvent:
         """The time between two events: an unknown value, assumed to be one millisecond."""
         return LOG.time(1.0)
 
-    def query(self) -> bool:
-        return True
-
-    def record(self, stream: Any = None) -> None:
-        pass
-
-    def wait(self, stream: Any = None) -> None:
-        pass
-
-    def synchronize(self) -> None:
-        pass
-
-    def ipc_handle(self) -> bytes:
-        return b""
-
 
 class CudaStream:
     """A stream, always idle; all streams are one."""
 
     cuda_stream = stream_id = device_index = priority = 0
     device_type = 1
+    query = _constant(True)
+    is_capturing = _constant(False)
+    wait_stream = wait_event = synchronize = _constant(None)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.device = GPU
 
-    def wait_stream(self, stream: Any) -> None:
-        pass
-
-    def wait_event(self, event: Any) -> None:
-        pass
-
     def record_event(self, event: Any = None) -> Any:
         return event or CudaEvent()
-
-    def is_capturing(self) -> bool:
-        return False
-
-    def query(self) -> bool:
-        return True
-
-    def synchronize(self) -> None:
-        pass
 
     def __enter__(self) -> CudaStream:
         return self
@@ -120,20 +100,15 @@ class CudaStream:
 class CudaGraph(Inert):
     """A CUDA graph: its code runs at capture, and replaying it does nothing."""
 
-    def pool(self) -> tuple[int, int]:
-        return 0, 0
+    pool = _constant((0, 0))
 
 
 class MemPool(Inert):
     """A pool of memory, from which nothing is allocated."""
 
     id = (0, 1)
-
-    def use_count(self) -> int:
-        return 1
-
-    def snapshot(self) -> list[Any]:
-        return []
+    use_count = _constant(1)
+    snapshot = _constant([])
 
 
 class PassThrough:
@@ -174,10 +149,6 @@ def install(device: StandInDevice) -> None:
         torch.amp.grad_scaler.amp_definitely_not_available = _constant(False)
 
 
-def _constant(value: Any) -> Callable[..., Any]:
-    return lambda *args, **kwargs: value
-
-
 def _replace(owner: Any, without_effect: Iterable[str], **results: Any) -> None:
     """Replaces functions by ones that return nothing, or the same value on every call."""
     for name, value in {**dict.fromkeys(without_effect), **results}.items():
@@ -185,7 +156,6 @@ def _replace(owner: Any, without_effect: Iterable[str], **results: Any) -> None:
 
 
 def _replace_cuda(cuda: Any, device: StandInDevice) -> None:
-    """Replaces functions and classes of `torch.cuda`."""
     _replace(
         cuda,
         WITHOUT_EFFECT,

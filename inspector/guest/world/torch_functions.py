@@ -10,7 +10,8 @@ from typing import Any
 import torch
 import torch.utils._device
 
-from . import generators, tensors
+from . import tensors
+from .generators import install_generators
 from .operators import FACTORIES, FROM_DATA, NEW
 from .stubs import Inert
 from .tensors import DEVICE_TYPES, GPU, DeviceTensor, device_of, move
@@ -40,7 +41,7 @@ def install(compile: Callable[..., Any]) -> None:
     _replace_tensor_methods()
     _replace_default_device(_replace_constructors())
     _replace_data_setter()
-    generators.install()
+    install_generators()
     torch.nn.Module.to = _module_to(torch.nn.Module.to)
     torch.load = _load(torch.load)
     torch.library.opcheck = _opcheck
@@ -250,15 +251,12 @@ def _differentiable(values: Any) -> list[torch.Tensor]:
 
 
 def _new_tensor(tensor: Any, data: Any, *args: Any, **kwargs: Any) -> Any:
-    """Takes the place of `Tensor.new_tensor`."""
     device = device_of(kwargs.pop("device", None), default=str(tensor.device))
     kwargs.setdefault("dtype", tensor.dtype)
     return torch.tensor(data, *args, device=device, **kwargs)
 
 
 class InertProfiler(Inert):
-    """A profiler that records nothing."""
-
     def __init__(self, *args: Any, on_trace_ready: Any = None, **kwargs: Any) -> None:
         super().__init__()
 

@@ -22,26 +22,15 @@ DISPATCH_KEYS = ("CUDA", "AutogradCUDA", "AutogradMeta")
 """Dispatch keys of fake tensors, and of AOTAutograd's wrappers of them: meta tensors to C++."""
 
 
-class Attention:
-    """Registers the choice with torch, for the lifetime of this object.
+def choose(arch: str, note: Callable[[str], None], active: Callable[[], bool]) -> Any:
+    """Replaces the choice in C++ while a graph is compiled: else meta tensors are no GPU's.
 
-    Args:
-        active: returns whether a graph is being compiled; otherwise meta tensors are not a GPU's.
+    Returns:
+        Torch's registration, which ends with its lifetime.
     """
+    is_built = arch.startswith("gfx9") or os.environ.get(EXPERIMENTAL) == "1"
 
-    def __init__(self, arch: str, note: Callable[[str], None], active: Callable[[], bool]) -> None:
-        self._is_built = arch.startswith("gfx9") or os.environ.get(EXPERIMENTAL) == "1"
-        self._note = note
-        self._active = active
-        self._library = torch.library.Library("aten", "IMPL")
-
-    def install(self) -> None:
-        """Replaces the choice in C++."""
-        for key in DISPATCH_KEYS:
-            self._library.impl("scaled_dot_product_attention", self._attention, key)
-
-    def _attention(
-        self,
+    def attention(
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
@@ -52,35 +41,37 @@ class Attention:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Any:
-        """Implements `scaled_dot_product_attention`; see torch's documentation of the arguments."""
-        aten = torch.ops.aten
-        has_kernels = (
-            self._is_built and self._active() and not enable_gqa and _fits_heads(query, key, value)
-        )
-        backends = torch.backends.cuda
+        aten, backends = torch.ops.aten, torch.backends.cuda
+        is_active = active()
+        has_kernels = is_built and is_active and not enable_gqa and _fits_heads(query, key, value)
         fits_flash = has_kernels and attn_mask is None and query.dtype in HALVES
+        fits_efficient = has_kernels and query.dtype != torch.float64
+        inputs = query, key, value
         if fits_flash and backends.flash_sdp_enabled():
-            self._note_backend("AOTriton's flash attention")
-            return aten._scaled_dot_product_flash_attention(
-                query, key, value, dropout_p, is_causal, False, scale=scale
-            )[0]
-        if has_kernels and backends.mem_efficient_sdp_enabled() and query.dtype != torch.float64:
-            self._note_backend("AOTriton's memory-efficient attention")
-            bias = _bias(attn_mask, query.dtype)
-            return aten._scaled_dot_product_efficient_attention(
-                query, key, value, bias, query.requires_grad, dropout_p, is_causal, scale=scale
-            )[0]
-        self._note_backend("torch's own operators")
-        options = {"scale": scale, "enable_gqa": enable_gqa}
-        return aten._scaled_dot_product_attention_math(
-            query, key, value, attn_mask, dropout_p, is_causal, **options
-        )[0]
-
-    def _note_backend(self, backend: str) -> None:
-        if self._active():
-            self._note(
-                f"scaled_dot_product_attention is taken for {backend}, as torch chooses by itself"
+            backend = "AOTriton's flash attention"
+            results = aten._scaled_dot_product_flash_attention(
+                *inputs, dropout_p, is_causal, False, scale=scale
             )
+        elif fits_efficient and backends.mem_efficient_sdp_enabled():
+            backend = "AOTriton's memory-efficient attention"
+            bias = _bias(attn_mask, query.dtype)
+            results = aten._scaled_dot_product_efficient_attention(
+                *inputs, bias, query.requires_grad, dropout_p, is_causal, scale=scale
+            )
+        else:
+            backend = "torch's own operators"
+            options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
+            results = aten._scaled_dot_product_attention_math(
+                *inputs, attn_mask, dropout_p, is_causal, **options
+            )
+        if is_active:
+            note(f"scaled_dot_product_attention is taken for {backend}, as torch chooses by itself")
+        return results[0]
+
+    library = torch.library.Library("aten", "IMPL")
+    for key in DISPATCH_KEYS:
+        library.impl("scaled_dot_product_attention", attention, key)
+    return library
 
 
 def _fits_heads(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:

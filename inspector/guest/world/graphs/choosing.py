@@ -35,31 +35,22 @@ class Choosing:
         config: Any = importlib.import_module("torch._inductor.config")
         config.benchmark_epilogue_fusion = False  # whether to fuse would be timed as well
         template = module.TritonTemplateCaller
-        choosing = self
 
-        def do_autotuning(
-            cache: Any,
-            name: Any,
-            nodes: Any,
-            layout: Any,
-            gen: Any,
-            key: Any,
-            choices: Any,
-            *args: Any,
-            **kwargs: Any,
-        ) -> dict[Any, float]:
+        def do_autotuning(*args: Any, **kwargs: Any) -> dict[Any, float]:
+            choices = args[6]  # after the cache, name, nodes, layout, generator and key
             templates = [choice for choice in choices if isinstance(choice, template)]
-            if len(templates) > len(choosing.configurations):
-                choosing.configurations = [_configuration(choice) for choice in templates]
+            if len(templates) > len(self.configurations):
+                self.configurations = [_configuration(choice) for choice in templates]
             times = dict.fromkeys(choices, _REJECTED_TIME)
             if templates:
-                times[templates[choosing._choice % len(templates)]] = 1.0
+                times[templates[self._choice % len(templates)]] = 1.0
             return times
 
-        module.AlgorithmSelectorCache.do_autotuning = do_autotuning
+        selector = module.AlgorithmSelectorCache
+        selector.do_autotuning = do_autotuning
+        selector.make_precompile_fn = lambda *args, **kwargs: lambda: None  # nothing to wait for
         padding: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
         padding.get_cached_should_pad = self._should_pad
-        module.AlgorithmSelectorCache.make_precompile_fn = _nothing_to_wait_for
 
     def begin(self, choice: int) -> None:
         """Chooses a kernel, by its index, for the code that is generated next."""
@@ -71,11 +62,5 @@ class Choosing:
 
 
 def _configuration(choice: Any) -> dict[str, str]:
-    """A kernel's configuration: tile, stages, waves."""
     stated = {**choice.info_dict(), **(getattr(choice, "info_kwargs", None) or {})}
     return {name: str(value) for name, value in stated.items() if name != "name"}
-
-
-def _nothing_to_wait_for(*args: Any, **kwargs: Any) -> Any:
-    """Takes the place of a function whose result waits for kernels to be compiled."""
-    return lambda: None

@@ -92,7 +92,7 @@ class Compile:
 
     def _load(self) -> None:
         """Imports and patches torch's compiler."""
-        from .attention import Attention
+        from .attention import choose
         from .casting import GraphAutocast
         from .fakes import Fakes
         from .generating import Generating
@@ -116,8 +116,7 @@ class Compile:
         impls = set(torch.library._impls)
         self._casting = GraphAutocast()
         self._casting.install()
-        self._attention = Attention(self._arch, self._dispatcher.note, fakes.is_active)
-        self._attention.install()
+        self._attention = choose(self._arch, self._dispatcher.note, fakes.is_active)
         # The dispatcher takes the entries for kernels of the user's libraries.
         torch.library._impls.intersection_update(impls)
 
@@ -149,7 +148,6 @@ class Compile:
 
 
 def _caller() -> tuple[str, int]:
-    """File and line outside of torch and this package from which torch.compile was called."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
@@ -157,6 +155,5 @@ def _caller() -> tuple[str, int]:
 
 
 def _summary(failure: BaseException) -> str:
-    """An exception's class and first line."""
     lines = str(failure).strip().splitlines()
     return f"{type(failure).__name__}: {lines[0] if lines else ''}"

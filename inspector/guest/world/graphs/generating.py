@@ -25,8 +25,8 @@ _CALL_ATTRIBUTE = "_kinspect_compile_call"
 class Generating:
     """Takes the place of Inductor's compiler of graphs.
 
-    Inductor works as ever until it has generated a graph's code. `_record_and_stop`, which replaces
-    its next step, records the code and raises `_StopError`: Inductor may wrap that in an error of
+    Inductor works as ever until it has generated a graph's code. What replaces its next step
+    records the code and raises `_StopError`: Inductor may wrap that in an error of
     its own, so whether a failure is this stop shows only in whether code was recorded.
 
     Args:
@@ -80,10 +80,12 @@ class Generating:
     def _stop_after_code(self) -> None:
         """Replaces the step that would compile and load the generated code."""
         lowering_class: Any = importlib.import_module("torch._inductor.graph").GraphLowering
-        generating = self
 
         def compile_to_module(lowering: Any) -> Any:
-            return generating._record_and_stop(lowering)
+            code = lowering.codegen()[0]
+            text = getattr(code, "value", code)
+            self._recorded.append(_KERNEL_PATH.sub("", text))
+            raise _StopError
 
         lowering_class.compile_to_module = compile_to_module
 
@@ -96,15 +98,14 @@ class Generating:
         torch: Any = importlib.import_module("torch")
         wrapper_class = torch._TorchCompileInductorWrapper
         original_init = wrapper_class.__init__
-        generating = self
 
         def init(wrapper: Any, *args: Any, **kwargs: Any) -> None:
             original_init(wrapper, *args, **kwargs)
-            setattr(wrapper, _CALL_ATTRIBUTE, generating._call_in_setup)
+            setattr(wrapper, _CALL_ATTRIBUTE, self._call_in_setup)
 
         def call(wrapper: Any, model: Any, inputs: Sequence[Any]) -> Any:
             compile_call = getattr(wrapper, _CALL_ATTRIBUTE, None)
-            return generating.compile(model, inputs, wrapper.config, compile_call)
+            return self.compile(model, inputs, wrapper.config, compile_call)
 
         wrapper_class.__init__ = init
         wrapper_class.__call__ = call
@@ -173,13 +174,6 @@ class Generating:
         except Exception as failure:
             if len(self._recorded) == recorded_before:
                 self._on_failure(function_name, failure)
-
-    def _record_and_stop(self, lowering: Any) -> Any:
-        """Records the code of a graph."""
-        code = lowering.codegen()[0]
-        text = getattr(code, "value", code)
-        self._recorded.append(_KERNEL_PATH.sub("", text))
-        raise _StopError
 
 
 class _StopError(Exception):

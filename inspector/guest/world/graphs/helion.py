@@ -56,11 +56,8 @@ class Helion:
         """A cache of modules that stores their text where reports can point at its lines."""
 
         class Cache(cache_class):
-            """Inductor's cache of modules."""
-
             @classmethod
             def load(cls, source_code: str, extra: str = "") -> Any:
-                """The module of a text."""
                 if helion.keep is None:
                     return cache_class.load(source_code, extra=extra)
                 path = helion.keep("helion", source_code)
