@@ -16,8 +16,6 @@ at a time and flushes subnormals; f32 and f64 are chains of fused multiply-adds
 (MMA-Sim, arXiv 2511.10909). Results are therefore to be compared with a tolerance. Integers are
 exact and wrap at 32 bits, or saturate with `clamp`.
 
-Results of matrix instructions: C is added to a product, and D is written.
-
 C and D lie in registers in the layout of the instruction's family; a product comes as a view in
 that order, [register, ..., wave, ..., lane].
 """

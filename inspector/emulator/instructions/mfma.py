@@ -5,9 +5,8 @@ lane l holds row l % M of block l // M % blocks and the K of group l // (M * blo
 blocks). Result rows come in fours: four registers, then the next group of lanes, then the next
 registers (AMD's matrix instruction calculator; CDNA3 ISA, 7.1).
 
-MFMA of 8, 6 and 4 bits: formats of different widths, and a scale for every 32 K.
-
-A lane holds 32 elements. Those of 4 and 6 bits follow one another in K; those of 8 bits are two
+Of the products of 8, 6 and 4 bits (formats of different widths, a scale for every 32 K) a lane
+holds 32 elements. Those of 4 and 6 bits follow one another in K; those of 8 bits are two
 runs of 16, so that registers 0 to 3 of all groups come before registers 4 to 7 (CDNA4 ISA, 7.1;
 measured in ROCm's composable_kernel, test/mx_mfma_op). A scale holds for 32 consecutive K: that of
 row r and K block g lies in lane g * M + r, whichever lanes hold the elements.

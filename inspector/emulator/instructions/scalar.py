@@ -213,6 +213,6 @@ _EXEC_OPERATIONS: dict[str, Compute] = {
 for _names, _compute in _EXEC_OPERATIONS.items():
     for _bits in ("32", "64"):
         for _what in ("saveexec", "wrexec") if _names.startswith("andn") else ("saveexec",):
-            _words = " ".join(f"s_{name}_{_what}_b{_bits}" for name in _names.split())
+            _forms = " ".join(f"s_{name}_{_what}_b{_bits}" for name in _names.split())
             _saves = _what == "saveexec"
-            builds_as(_words, _exec_operation, _compute, "u" + _bits, saves=_saves)
+            builds_as(_forms, _exec_operation, _compute, "u" + _bits, saves=_saves)

@@ -1,12 +1,9 @@
-"""Reads and writes of all lanes in each memory: global, LDS, private; flat addresses lead to all.
+"""Where lanes point (`global_*`, `flat_*`, `scratch_*`); reads and writes there, in each memory.
 
-`usable` is bool [wave, lane], or None where every lane takes part; what is not usable reads 0.
-
-Forms of memory mnemonics, and where lanes point: `global_*`, `flat_*`, `scratch_*`.
-
-Each lane has its own private bytes from 0 on; their interleaving in memory is not observable.
-Sources: CDNA3 ISA 10 (flat and global); RDNA3 ISA 11; CDNA4 ISA, 10.5 ("Scratch"); LLVM's
-AMDGPUUsage, "Private Address Space".
+`usable` is bool [wave, lane], or None where every lane takes part; what is not usable reads 0. Each
+lane has its own private bytes from 0 on; their interleaving in memory is not observable. Sources:
+CDNA3 ISA 10 (flat and global); RDNA3 ISA 11; CDNA4 ISA, 10.5 ("Scratch"); LLVM's AMDGPUUsage,
+"Private Address Space".
 """
 
 from __future__ import annotations
@@ -325,7 +322,7 @@ def read_registers(
     """What a load brings, uint32 [register, wave, lane].
 
     Dwords are loaded one by one where only some of a lane's are in range. `inside`: what is in
-    range, as `addressing.Addresses` has it.
+    range, as `Addresses` has it.
     """
     read = READS[form.space]
     if inside is None or inside.ndim == 2:

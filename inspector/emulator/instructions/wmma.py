@@ -9,11 +9,8 @@ gfx12: the groups of 16 lanes hold different K. D: row 8 * (lane // 16 % 2) + re
 lanes, row 8 * (lane // 16 % 2) + 4 * (lane // 32) + register with 64; 16-bit results two to a
 register (RDNA4 ISA, 7.12).
 
-gfx1250 is gfx12 with 32 lanes and larger K; `wmma_scaled` has its products of 8, 6 and 4 bits.
-
-WMMA of 8, 6 and 4 bits on gfx1250: f8f6f4 and f4, with scales or without.
-
-A second set of 16 rows follows in the next registers (32x16x128). In f8f6f4 a lane holds runs of
+gfx1250 is gfx12 with 32 lanes and larger K. Of its products of 8, 6 and 4 bits (f8f6f4 and f4) a
+second set of 16 rows follows in the next registers (32x16x128). In f8f6f4 a lane holds runs of
 16 (8 bits) or 32 (4 and 6 bits) elements, its group's turns alternating with the other's; scales:
 byte K / 32 (or K / 16) of the row's lane (Triton's LinearLayoutConversions; ROCm's rocjitsu).
 """
