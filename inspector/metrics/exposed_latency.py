@@ -33,6 +33,7 @@ from ..model import (
 from .bounds import LONGEST, MEMORY
 from .demand import wave_size
 from .entries import of_loops
+from .load_paths import code_of
 from .residency import residency
 from .subject import MATRIX_CLASSES, LineName, Subject, wait_counts
 from .written_tensors import WRITES, unwritten
@@ -123,13 +124,7 @@ def played_loops(subject: Subject, ways: Mapping[str, Way]) -> dict[str, Played 
         if way.instructions > _MOST_INSTRUCTIONS:
             played[loop] = None
             continue
-        code = [
-            inst
-            for number in way.needed
-            for inst in function.instructions[
-                function.blocks[number].start : function.blocks[number].stop
-            ]
-        ]
+        code = code_of(function, *way.needed)
         loaded = _loaded(subject, code, lanes if isinstance(lanes, int) else 0)
         played[loop] = replace(_played(code, machine), bytes=loaded)
     return played
@@ -211,15 +206,9 @@ def _stored(subject: Subject, loop: LoopReport, loads: Iterable[int]) -> bool | 
     followed.
     """
     instructions = subject.function.instructions
-    (blocks,) = (code.blocks for code in subject.function.loops if code.id == loop.id)
-    writes = [
-        instructions[index]
-        for number in sorted(blocks)
-        for index in range(
-            subject.function.blocks[number].start, subject.function.blocks[number].stop
-        )
-        if instructions[index].cls in WRITES
-    ]
+    (blocks,) = (one.blocks for one in subject.function.loops if one.id == loop.id)
+    code = code_of(subject.function, *sorted(blocks))
+    writes = [inst for inst in code if inst.cls in WRITES]
     waited_for = [instructions[load] for load in loads]
     others = unwritten(subject, waited_for, writes) if writes else waited_for
     return None if others is None else len(others) < len(waited_for)
