@@ -26,7 +26,7 @@ from .subject import LineName, Subject
 
 WALKS: Final = "lane_walks"
 
-SPECS: Final = of_loops(
+WALK_SPECS: Final = of_loops(
     {
         WALKS: "Accesses of global memory in a hot loop whose address rests on a value that each "
         "lane has loaded for itself, and moves by at most half a cache line in an iteration: each "
