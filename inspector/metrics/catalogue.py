@@ -265,14 +265,13 @@ METRICS = Families(
             (*bounds.SPECS, *lds_operands.OPERAND_SPECS),
             loops=lambda k: bounds.loop_metrics(k.subject, k.metrics, k.executed, k.ways),
         ),
-        Family(
+        _loop_values(
             exposed_latency.SPECS,
-            loops=lambda k: exposed_latency.loop_metrics(k.subject, k.loops, k.metrics, k.played),
+            lambda k: exposed_latency.exposed(k.subject, k.loops, k.metrics, k.played),
         ),
         Family(memory_trips.SPECS, loops=lambda k: memory_trips.loop_metrics(k.subject, k.loops)),
-        Family(
-            lane_walks.WALK_SPECS,
-            loops=lambda k: lane_walks.loop_metrics(k.subject, k.hot, k.metrics),
+        _loop_values(
+            lane_walks.WALK_SPECS, lambda k: lane_walks.walks(k.subject, k.hot, k.metrics)
         ),
         Family(
             loop_structure.SPECS,

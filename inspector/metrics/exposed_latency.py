@@ -32,7 +32,7 @@ from ..model import (
 )
 from .bounds import LONGEST, MEMORY
 from .demand import wave_size
-from .entries import of_loops
+from .entries import Unknown, of_loops
 from .load_paths import code_of
 from .residency import residency
 from .subject import MATRIX_CLASSES, LineName, Subject, wait_counts
@@ -141,38 +141,31 @@ def _loaded(subject: Subject, code: Sequence[Instruction], lanes: int) -> float:
     return loaded
 
 
-def loop_metrics(
+def exposed(
     subject: Subject,
     loops: Sequence[LoopReport],
     metrics: Mapping[str, Metric],
     played: Mapping[str, Played | None],
-) -> dict[str, dict[str, Metric]]:
-    """Hot loop -> its `latency.exposed`.
-
-    `loops`: all of its loops, with their bounds; `played`: their iterations, by `played_loops`.
-    """
+) -> dict[str, dict[str, Scalar] | Unknown]:
+    """Hot loop -> the value of the metric of `SPECS`, by all loops, with their bounds."""
     return {
-        loop.id: {EXPOSED: _exposed(subject, loop, played.get(loop.id), metrics)}
-        for loop in loops
-        if loop.hot
+        loop.id: _exposed(subject, loop, played.get(loop.id), metrics) for loop in loops if loop.hot
     }
 
 
 def _exposed(
     subject: Subject, loop: LoopReport, played: Played | None, metrics: Mapping[str, Metric]
-) -> Metric:
-    """The metric of one loop."""
+) -> dict[str, Scalar] | Unknown:
+    """The value of one loop."""
     waves = _waves(subject, metrics)
     if subject.machine is None or waves is None:
-        note = "the waves that are resident are not known"
-        return Metric(EXPOSED, None, "mapping", "estimated", note)
+        return Unknown("the waves that are resident are not known")
     if played is None:
-        note = f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions"
-        return Metric(EXPOSED, None, "mapping", "estimated", note)
+        return Unknown(f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions")
     stalls = played.stalls
     longest = max(stalls, key=lambda load: stalls[load], default=None)
     waited_for = [subject.function.instructions[longest]] if longest is not None else []
-    value: dict[str, Scalar] = {
+    return {
         "cycles": round(sum(stalls.values()) / PLAYED),
         "latency": LATENCY,
         "waves": waves.on_simd,
@@ -181,7 +174,6 @@ def _exposed(
         "stored": _stored(subject, loop, stalls),
         **_pipelining(subject, stalls),
     }
-    return Metric(EXPOSED, value, "mapping", "estimated")
 
 
 _PIPELINED_BITS: Final = 32
