@@ -7,6 +7,7 @@ from collections.abc import Sequence, Set
 from math import prod
 from typing import TYPE_CHECKING, Final
 
+from ..isa.graph.cfg import loop_of
 from ..isa.mnemonics import returns_value
 from ..model import Instruction, Scalar, TtgirModule, TtgirOp
 from ..ttgir.queries import ATOMIC_RMW, LOADS, address_operands
@@ -157,12 +158,7 @@ def _by_code(subject: Subject, sums: Sequence[Instruction]) -> dict[str, Scalar]
             shared = workgroup_independent(subject.function, subject.machine, indices) - loaded
         except Exception:  # a bug in the emulator must not cost the report
             return None
-    repeated = {
-        site
-        for loop in subject.function.loops
-        for block in (subject.function.blocks[number] for number in loop.blocks)
-        for site in range(block.start, block.stop)
-    }
+    repeated = loop_of(subject.function)
     placed = [
         inst
         for inst in sums  # whole numbers outside of loops count who has come by

@@ -17,7 +17,7 @@ from ..ttgir.queries import ATOMIC_EXCHANGES, ATOMIC_RMW
 from .entries import of_kernels
 from .subject import LineName, Subject
 
-SPECS = of_kernels(
+ORDER_SPECS = of_kernels(
     {
         "atomics": "Atomics of the TTGIR that change memory by an operation (atomic_rmw), `of` "
         "them: `ordered` by Triton's default (acq_rel), though no tensor is written before an "
@@ -33,7 +33,7 @@ _DEFAULT_ORDER: Final = "acq_rel"
 
 
 def order(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
-    """The value of the metric of `SPECS`."""
+    """The value of the metric of `ORDER_SPECS`."""
     atomics = [op for op in module.ops if op.name in ATOMIC_RMW]
     unneeded = [] if _has_lock(module) else _needlessly_ordered(module, atomics)
     return {

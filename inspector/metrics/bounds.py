@@ -32,7 +32,6 @@ from ..isa.graph.cfg import innermost_loops
 from ..isa.graph.longest_way import Way, kernel_way
 from ..machines.products import memory_bytes_per_clk
 from ..model import (
-    Function,
     Instruction,
     Loop,
     Machine,
@@ -42,6 +41,7 @@ from ..model import (
 )
 from . import lds_operands
 from .entries import of_both, of_loops, unknown
+from .load_paths import code_of
 from .residency import BY_WAVE, Residency, residency, shared_cycles
 from .subject import Subject
 from .unit_bounds import Bound, latency, lines, rounded, wave_bounds
@@ -147,7 +147,7 @@ def _hot_loops(
     for loop in function.loops:
         if loop.id not in executed_blocks:
             continue
-        executed = _instructions(function, executed_blocks[loop.id])
+        executed = code_of(function, *executed_blocks[loop.id])
         bounds = wave_bounds(subject, machine, executed)
         if code is None:
             bounds["latency"] = Bound(None, note="not looked for")
@@ -168,7 +168,7 @@ def _hot_loops(
         way = ways[loop.id]
         on_way, of_longest = executed, bounds
         if set(way.blocks) != set(executed_blocks[loop.id]):
-            on_way = _instructions(function, way.blocks)
+            on_way = code_of(function, *way.blocks)
             of_longest = {
                 **wave_bounds(subject, machine, on_way),
                 "latency": bounds["latency"],
@@ -190,22 +190,11 @@ def kernel_metrics(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[
         )
         yield Metric(LONGEST, None, "mapping", "estimated", note)
         return
-    on_way = _instructions(function, way.blocks)
+    on_way = code_of(function, *way.blocks)
     bounds = wave_bounds(subject, machine, on_way)
     bounds["latency"] = Bound(None)
     resident = residency(machine, demand, metrics)
     yield _longest(machine, way, len(function.instructions), bounds, resident)
-
-
-def _instructions(function: Function, blocks: Sequence[int]) -> list[Instruction]:
-    """The instructions of some blocks, in their order."""
-    return [
-        inst
-        for block in blocks
-        for inst in function.instructions[
-            function.blocks[block].start : function.blocks[block].stop
-        ]
-    ]
 
 
 # --------------------------------------------------------------------------- all resident waves

@@ -160,30 +160,30 @@ METRICS = Families(
         Family(matrix.UNIT_SPECS, kernel=_kernel(matrix.kernel_cycles)),
         Family(options.SPECS, kernel=_kernel(options.compute)),
         Family(matrix.DOT_SPECS, kernel=_kernel(matrix.dot_types)),
-        _of_source(padded_products.SPECS, padded_products.padding),
-        _of_source(summed_products.SPECS, summed_products.summed),
+        _of_source(padded_products.PADDING_SPECS, padded_products.padding),
+        _of_source(summed_products.SUMMED_SPECS, summed_products.summed),
         _of_source(repeated_loads.SPECS, repeated_loads.alike),
         Family((*staging.SPECS, *staging.NARROW_SPECS), kernel=_kernel(staging.compute)),
-        _of_source(inline_asm.SPECS, inline_asm.dropped),
+        _of_source(inline_asm.ASSEMBLY_SPECS, inline_asm.dropped),
         Family(loop_shape.UNROLL_SPECS),
         Family(work.SPECS, kernel=_kernel(work.compute)),
         _value(lds_trees.SPECS, lds_trees.trees),
         Family(lds_races.SPECS, kernel=_kernel(lds_races.compute)),
-        _value(matrix_hazards.SPECS, matrix_hazards.hazards),
+        _value(matrix_hazards.HAZARD_SPECS, matrix_hazards.hazards),
         Family(redundancy.SPECS, kernel=_kernel(redundancy.compute)),
-        _of_source(atomics.SPECS, atomics.order),
+        _of_source(atomics.ORDER_SPECS, atomics.order),
         _value(atomic_sums.SPECS, atomic_sums.sums),
         _value(exchange_loops.SPECS, exchange_loops.exchange_loops),
-        _value(single_elements.SPECS, single_elements.single_elements),
+        _value(single_elements.ELEMENT_SPECS, single_elements.single_elements),
         Family(memory_trips.SPECS, kernel=_kernel(memory_trips.compute)),
-        _value(launch_bounds.SPECS, launch_bounds.default_bounds),
-        _of_source(float8.SPECS, float8.written_out),
-        _of_source(unpacked_operands.SPECS, unpacked_operands.unpacked),
+        _value(launch_bounds.BOUND_SPECS, launch_bounds.default_bounds),
+        _of_source(float8.FLOAT8_SPECS, float8.written_out),
+        _of_source(unpacked_operands.UNPACKED_SPECS, unpacked_operands.unpacked),
         Family(live_registers.SPECS, region=_region(live_registers.compute)),
         Family(mix.CLASS_SPECS, region=_region(mix.class_counts)),
         Family(mix.OVERHEAD_SPECS, region=_region(mix.vector_overhead)),
         _region_value(exponentials.SPECS, exponentials.exponentials),
-        _region_value(double_precision.SPECS, double_precision.doubles),
+        _region_value(double_precision.DOUBLE_SPECS, double_precision.doubles),
         Family(mix.WIDTH_SPECS, region=_region(mix.access_widths)),
         Family(waits.COUNT_SPECS, region=_region(waits.wait_counts)),
         Family(waits.USE_SPECS, region=_region(waits.wait_uses)),
@@ -241,14 +241,14 @@ METRICS = Families(
         Family(redundancy.SPECS, loops=_loops(redundancy.loop_metrics)),
         Family(divisions.SPECS, loops=_loops(divisions.loop_metrics)),
         _loop_values(
-            unchanged_loads.SPECS,
+            unchanged_loads.UNCHANGED_SPECS,
             lambda k: {
                 loop.id: unchanged_loads.unchanged(k.subject, loop, k.own_code[loop.id])
                 for loop in k.subject.function.loops
             },
         ),
         _loop_values(
-            position_masks.SPECS,
+            position_masks.MASK_SPECS,
             lambda k: (
                 position_masks.masked(k.subject, k.subject.ttgir, k.own_code)
                 if k.subject.ttgir is not None
@@ -262,24 +262,24 @@ METRICS = Families(
             lambda k: narrow_loops.narrow_here(k.subject, k.loops, k.accesses, k.metrics),
         ),
         Family(
-            (*bounds.SPECS, *lds_operands.SPECS),
+            (*bounds.SPECS, *lds_operands.OPERAND_SPECS),
             loops=lambda k: bounds.loop_metrics(k.subject, k.metrics, k.executed, k.ways),
         ),
-        Family(
+        _loop_values(
             exposed_latency.SPECS,
-            loops=lambda k: exposed_latency.loop_metrics(k.subject, k.loops, k.metrics, k.played),
+            lambda k: exposed_latency.exposed(k.subject, k.loops, k.metrics, k.played),
         ),
         Family(memory_trips.SPECS, loops=lambda k: memory_trips.loop_metrics(k.subject, k.loops)),
-        Family(
-            lane_walks.SPECS, loops=lambda k: lane_walks.loop_metrics(k.subject, k.hot, k.metrics)
+        _loop_values(
+            lane_walks.WALK_SPECS, lambda k: lane_walks.walks(k.subject, k.hot, k.metrics)
         ),
         Family(
             loop_structure.SPECS,
             loops=lambda k: loop_structure.loop_metrics(k.subject, k.loops, k.played),
         ),
         Family(measured.SPECS),
-        Family(emulated.SPECS),
-        Family(times.SPECS),
+        Family(emulated.EMULATED_SPECS),
+        Family(times.TIME_SPECS),
     )
 )
 """Every metric; the values that a family is made of stand where it is listed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..ttgir.axes.analysis import Axes, is_argument
@@ -45,7 +46,7 @@ def explain_contiguity(tile: Tile, limits: WidthLimits, axes: Axes, need: int) -
         argument = noted(axes, blame.value)
         if blame.kind == "factor" and argument is not None and argument.value == 0:
             return _expanded(name, limits)
-        text, fix, widest = explain(name, blame, tile, limits, need)
+        text, fix, widest = explain(_Cause(name, blame, tile, limits, need))
         made = named_division(axes, blame, loc) if blame.kind == "factor" else ""
         if made and text.startswith(f"{name} "):
             text = f"{name} = {made}{line_of(blame)}{text.removeprefix(name)}"
@@ -110,21 +111,29 @@ def _is_hidden_one(axes: Axes, cause: Blame) -> bool:
     return argument is not None and argument.value == 1 and bool(argument.hidden_one)
 
 
-_Words = Callable[[str, Blame, Tile, WidthLimits, int], tuple[str, str, int | None]]
+class _Cause(Struct, frozen=True):
+    """What is at fault, by its name in the source, in an access that could move `need` elements."""
+
+    name: str
+    blame: Blame
+    tile: Tile
+    limits: WidthLimits
+    need: int
+
+
+_Words = tuple[str, str, int | None]
 """Text of a cause, its fix, and `Reason.widest`."""
 
 
-def _factor(
-    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
-) -> tuple[str, str, int | None]:
+def _factor(at: _Cause) -> _Words:
     """A factor between neighbours."""
-    dim = limits.dim
-    if blame.constant is not None:
-        text = f"neighbouring elements along dim {dim} lie {blame.constant} apart"
-        if blame.constant != _PAIR:
-            return text, "", limits.width
-        widest = min(WIDEST_BITS, _PAIR * need * limits.bits)
-        if is_store(tile):
+    dim = at.limits.dim
+    if at.blame.constant is not None:
+        text = f"neighbouring elements along dim {dim} lie {at.blame.constant} apart"
+        if at.blame.constant != _PAIR:
+            return text, "", at.limits.width
+        widest = min(WIDEST_BITS, _PAIR * at.need * at.limits.bits)
+        if is_store(at.tile):
             return (
                 text,
                 "If the kernel stores the elements between too, interleave and store them at once:"
@@ -137,7 +146,7 @@ def _factor(
             " long, and split the pairs: tl.split(tl.reshape(both, (..., 2))).",
             widest,
         )
-    return _unknown_factor(name, tile, dim)
+    return _unknown_factor(at.name, at.tile, dim)
 
 
 def _unknown_factor(name: str, tile: Tile, dim: int) -> tuple[str, str, int | None]:
@@ -202,11 +211,9 @@ def _of_argument(name: str, argument: Noted, tile: Tile, limits: WidthLimits) ->
     )
 
 
-def _known_stride(
-    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
-) -> tuple[str, str, int | None]:
+def _known_stride(at: _Cause) -> _Words:
     """A factor that is known not to be 1: no hint can be right."""
-    text = f"neighbouring elements along dim {limits.dim} lie {name} apart"
+    text = f"neighbouring elements along dim {at.limits.dim} lie {at.name} apart"
     return text, _TRANSPOSING_FIX, None
 
 
@@ -217,32 +224,33 @@ _TRANSPOSING_FIX = (
 )
 
 
-def _far_apart(
-    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
-) -> tuple[str, str, int | None]:
+def _far_apart(at: _Cause) -> _Words:
     """A product of several factors: making one of them 1 would not suffice."""
-    return f"neighbouring elements along dim {limits.dim} lie {name} apart", "", limits.width
+    return (
+        f"neighbouring elements along dim {at.limits.dim} lie {at.name} apart",
+        "",
+        at.limits.width,
+    )
 
 
-def _reversed(
-    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
-) -> tuple[str, str, int | None]:
+def _reversed(at: _Cause) -> _Words:
     """Elements that count down: turned around in registers (tl.flip), 43 instructions
     became 232.
     """
-    if blame.factor is None:
-        text = f"{name} falls by one from element to element along dim {limits.dim}"
+    if at.blame.factor is None:
+        text = f"{at.name} falls by one from element to element along dim {at.limits.dim}"
     else:
-        text = f"{name}, which is multiplied, falls from element to element along dim {limits.dim}"
-    return f"{text}{line_of(blame)}", "", limits.width
+        text = (
+            f"{at.name}, which is multiplied, falls from element to element along dim"
+            f" {at.limits.dim}"
+        )
+    return f"{text}{line_of(at.blame)}", "", at.limits.width
 
 
-def _loaded(
-    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
-) -> tuple[str, str, int | None]:
+def _loaded(at: _Cause) -> _Words:
     return (
-        f"the addresses along dim {limits.dim} depend on values loaded from memory"
-        f"{line_of(blame)}: whether neighbours are adjacent is not known",
+        f"the addresses along dim {at.limits.dim} depend on values loaded from memory"
+        f"{line_of(at.blame)}: whether neighbours are adjacent is not known",
         "",
         None,
     )
@@ -292,41 +300,37 @@ def _address_sharers(tile: Tile, axes: Axes, dim: int) -> int:
     return shape[dim] // distinct_addresses(axes.of(tile.addresses or "", len(shape)), shape)[dim]
 
 
-def _wrap(
-    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
-) -> tuple[str, str, int | None]:
+def _wrap(at: _Cause) -> _Words:
     """A remainder that may wrap around between neighbours."""
-    if blame.constant is not None:
+    if at.blame.constant is not None:
         return (
-            f"the offsets are taken % {name}, which is not divisible by {need}: they jump"
-            f" between neighbours along dim {limits.dim}",
+            f"the offsets are taken % {at.name}, which is not divisible by {at.need}: they jump"
+            f" between neighbours along dim {at.limits.dim}",
             "If this only keeps the offsets inside the tensor, mask them instead; otherwise use a"
-            f" size that is a multiple of {need}.",
+            f" size that is a multiple of {at.need}.",
             None,
         )
     return (
-        f"the offsets are taken % {name}, which is not known to be divisible by {need}: they"
-        f" may jump between neighbours along dim {limits.dim}",
-        f"Pad the tensor so that {name} is a multiple of {ALIGNED}. If it always is a multiple of"
-        f" {need}, write tl.max_contiguous(tl.multiple_of(offsets, {need}), {need}).",
+        f"the offsets are taken % {at.name}, which is not known to be divisible by {at.need}: they"
+        f" may jump between neighbours along dim {at.limits.dim}",
+        f"Pad the tensor so that {at.name} is a multiple of {ALIGNED}. If it always is a multiple"
+        f" of {at.need}, write tl.max_contiguous(tl.multiple_of(offsets, {at.need}), {at.need}).",
         None,
     )
 
 
-def _unknown_step(
-    name: str, blame: Blame, tile: Tile, limits: WidthLimits, need: int
-) -> tuple[str, str, int | None]:
+def _unknown_step(at: _Cause) -> _Words:
     text = (
-        f"{name} is not known to step by one from element to element along dim {limits.dim}"
-        f"{line_of(blame)}"
+        f"{at.name} is not known to step by one from element to element along dim {at.limits.dim}"
+        f"{line_of(at.blame)}"
     )
-    if blame.op is not None and blame.op.name in _BITWISE:
-        return text, "", limits.width  # a swizzle or a mask of bits hardly ever counts up
-    hint = f"tl.max_contiguous(tl.multiple_of(offsets, {need}), {need})"
+    if at.blame.op is not None and at.blame.op.name in _BITWISE:
+        return text, "", at.limits.width  # a swizzle or a mask of bits hardly ever counts up
+    hint = f"tl.max_contiguous(tl.multiple_of(offsets, {at.need}), {at.need})"
     return text, f"If it does, annotate the operation itself: {hint}.", None
 
 
-_CONTIGUITY: Mapping[Kind, _Words] = {
+_CONTIGUITY: Mapping[Kind, Callable[[_Cause], _Words]] = {
     "factor": _factor,
     "loaded": _loaded,
     "reversed": _reversed,

@@ -21,7 +21,7 @@ from .entries import of_both
 from .mix import VALU_CLASSES
 from .subject import Subject, Tally, line_of_most
 
-SPECS = of_both(
+DOUBLE_SPECS = of_both(
     {
         "float64": "Vector instructions on float64: `arithmetic`, conversions to it from float32 "
         "(`widened`) and from it to float32 (`narrowed`), all of these (`instructions`), those of "
@@ -36,7 +36,7 @@ _STORES: Final = frozenset(("global_store", "lds_write", "atomic"))
 
 
 def doubles(subject: Subject, region: Tally) -> dict[str, Scalar]:
-    """The value of the metric of `SPECS`."""
+    """The value of the metric of `DOUBLE_SPECS`."""
     code = subject.function.instructions
     wide = [code[i] for i in region.indices if "f64" in code[i].op.name]
     kinds = {i.index: kind for i in wide if i.cls in VALU_CLASSES and (kind := _kind_of(i.op.name))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .entries import of_kernels, of_loops
 
-SPECS = (
+EMULATED_SPECS = (
     *of_kernels(
         {
             "emulated.workgroups": "count | Workgroups of the captured launch that were executed",

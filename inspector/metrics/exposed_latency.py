@@ -32,7 +32,8 @@ from ..model import (
 )
 from .bounds import LONGEST, MEMORY
 from .demand import wave_size
-from .entries import of_loops
+from .entries import Unknown, of_loops
+from .load_paths import code_of
 from .residency import residency
 from .subject import MATRIX_CLASSES, LineName, Subject, wait_counts
 from .written_tensors import WRITES, unwritten
@@ -123,13 +124,7 @@ def played_loops(subject: Subject, ways: Mapping[str, Way]) -> dict[str, Played 
         if way.instructions > _MOST_INSTRUCTIONS:
             played[loop] = None
             continue
-        code = [
-            inst
-            for number in way.needed
-            for inst in function.instructions[
-                function.blocks[number].start : function.blocks[number].stop
-            ]
-        ]
+        code = code_of(function, *way.needed)
         loaded = _loaded(subject, code, lanes if isinstance(lanes, int) else 0)
         played[loop] = replace(_played(code, machine), bytes=loaded)
     return played
@@ -146,38 +141,31 @@ def _loaded(subject: Subject, code: Sequence[Instruction], lanes: int) -> float:
     return loaded
 
 
-def loop_metrics(
+def exposed(
     subject: Subject,
     loops: Sequence[LoopReport],
     metrics: Mapping[str, Metric],
     played: Mapping[str, Played | None],
-) -> dict[str, dict[str, Metric]]:
-    """Hot loop -> its `latency.exposed`.
-
-    `loops`: all of its loops, with their bounds; `played`: their iterations, by `played_loops`.
-    """
+) -> dict[str, dict[str, Scalar] | Unknown]:
+    """Hot loop -> the value of the metric of `SPECS`, by all loops, with their bounds."""
     return {
-        loop.id: {EXPOSED: _exposed(subject, loop, played.get(loop.id), metrics)}
-        for loop in loops
-        if loop.hot
+        loop.id: _exposed(subject, loop, played.get(loop.id), metrics) for loop in loops if loop.hot
     }
 
 
 def _exposed(
     subject: Subject, loop: LoopReport, played: Played | None, metrics: Mapping[str, Metric]
-) -> Metric:
-    """The metric of one loop."""
+) -> dict[str, Scalar] | Unknown:
+    """The value of one loop."""
     waves = _waves(subject, metrics)
     if subject.machine is None or waves is None:
-        note = "the waves that are resident are not known"
-        return Metric(EXPOSED, None, "mapping", "estimated", note)
+        return Unknown("the waves that are resident are not known")
     if played is None:
-        note = f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions"
-        return Metric(EXPOSED, None, "mapping", "estimated", note)
+        return Unknown(f"not looked for in more than {_MOST_INSTRUCTIONS:,} instructions")
     stalls = played.stalls
     longest = max(stalls, key=lambda load: stalls[load], default=None)
     waited_for = [subject.function.instructions[longest]] if longest is not None else []
-    value: dict[str, Scalar] = {
+    return {
         "cycles": round(sum(stalls.values()) / PLAYED),
         "latency": LATENCY,
         "waves": waves.on_simd,
@@ -186,7 +174,6 @@ def _exposed(
         "stored": _stored(subject, loop, stalls),
         **_pipelining(subject, stalls),
     }
-    return Metric(EXPOSED, value, "mapping", "estimated")
 
 
 _PIPELINED_BITS: Final = 32
@@ -211,15 +198,9 @@ def _stored(subject: Subject, loop: LoopReport, loads: Iterable[int]) -> bool | 
     followed.
     """
     instructions = subject.function.instructions
-    (blocks,) = (code.blocks for code in subject.function.loops if code.id == loop.id)
-    writes = [
-        instructions[index]
-        for number in sorted(blocks)
-        for index in range(
-            subject.function.blocks[number].start, subject.function.blocks[number].stop
-        )
-        if instructions[index].cls in WRITES
-    ]
+    (blocks,) = (one.blocks for one in subject.function.loops if one.id == loop.id)
+    code = code_of(subject.function, *sorted(blocks))
+    writes = [inst for inst in code if inst.cls in WRITES]
     waited_for = [instructions[load] for load in loads]
     others = unwritten(subject, waited_for, writes) if writes else waited_for
     return None if others is None else len(others) < len(waited_for)

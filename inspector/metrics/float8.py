@@ -20,7 +20,7 @@ from .loop_shape import position_of
 from .mix import VALU_CLASSES
 from .subject import Place, Subject, op_line
 
-SPECS = of_kernels(
+FLOAT8_SPECS = of_kernels(
     {
         "convert.written_out": "Conversions from or to 8-bit floats in place of which stand other "
         "instructions than the target's for such formats: how many operations of the TTGIR "
@@ -53,7 +53,7 @@ _INSTRUCTION: Final = re.compile(r"v_cvt_\w*(?:fp8|bf8)")
 
 
 def written_out(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
-    """The value of the metric of `SPECS`."""
+    """The value of the metric of `FLOAT8_SPECS`."""
     conversions = float8_conversions(module)
     instructions: Counter[Place] = Counter()
     converted: set[Place] = set()

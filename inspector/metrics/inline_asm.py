@@ -14,7 +14,7 @@ from ..model import Scalar, TtgirModule, TtgirOp
 from .entries import NO_CODE, Unknown, of_kernels
 from .subject import NOT_ALL_READ, LineName, Subject
 
-SPECS = of_kernels(
+ASSEMBLY_SPECS = of_kernels(
     {
         "inline_asm.dropped": "Inline assembly with side effects whose instructions are not in "
         "the code: `pieces` of `of`, the first one's `text`, `at` which line",
@@ -28,7 +28,7 @@ _MACRO = re.compile(r"^\s*\.(?:macro|rept|rep|irpc?|if\w*|altmacro|long|quad|sho
 
 
 def dropped(subject: Subject, module: TtgirModule) -> dict[str, Scalar] | Unknown:
-    """The value of the metric of `SPECS`."""
+    """The value of the metric of `ASSEMBLY_SPECS`."""
     function = subject.function
     if not function.instructions:
         return NO_CODE

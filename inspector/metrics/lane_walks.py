@@ -9,7 +9,7 @@ numbers `lane_metrics` counts the lines.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from math import ceil
 from typing import Final
 
@@ -18,23 +18,21 @@ from msgspec import Struct
 from ..isa.graph.cfg import innermost_loops
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Loop, Machine, Metric, Scalar
-from .entries import of_loops
+from .entries import Unknown, of_loops
 from .load_paths import code_of, load_paths
 from .loop_steps import access_steps
 from .residency import residency, shared_cycles
 from .subject import LineName, Subject
 
-WALKS: Final = "lane_walks"
-
-SPECS: Final = of_loops(
+WALK_SPECS: Final = of_loops(
     {
-        WALKS: "Accesses of global memory in a hot loop whose address rests on a value that each "
-        "lane has loaded for itself, and moves by at most half a cache line in an iteration: each "
-        "lane goes along a stretch of its own. How many `accesses` of the `of` on the path with "
-        "most loads, the first `at` which line; `lines` that one wave's touch if no two lanes "
-        "share one, `ideal` for as many bytes side by side; `cycles` that the vector cache takes "
-        "for these and for the accesses whose lines are known, of all resident waves, `least` "
-        "with the ideal ones in place of these",
+        "lane_walks": "Accesses of global memory in a hot loop whose address rests on a value "
+        "that each lane has loaded for itself, and moves by at most half a cache line in an "
+        "iteration: each lane goes along a stretch of its own. How many `accesses` of the `of` on "
+        "the path with most loads, the first `at` which line; `lines` that one wave's touch if no "
+        "two lanes share one, `ideal` for as many bytes side by side; `cycles` that the vector "
+        "cache takes for these and for the accesses whose lines are known, of all resident waves, "
+        "`least` with the ideal ones in place of these",
     },
     "estimated",
 )
@@ -42,19 +40,13 @@ SPECS: Final = of_loops(
 _CLASSES: Final = frozenset(("global_load", "global_store", "atomic"))
 
 
-def loop_metrics(
+def walks(
     subject: Subject, hot: Set[str], metrics: Mapping[str, Metric]
-) -> dict[str, dict[str, Metric]]:
-    """Hot loop -> its metric."""
-    return {loop: {WALKS: metric} for loop, metric in _metrics(subject, hot, metrics)}
-
-
-def _metrics(
-    subject: Subject, hot: Set[str], metrics: Mapping[str, Metric]
-) -> Iterator[tuple[str, Metric]]:
-    """Id of a hot loop -> its metric."""
+) -> dict[str, dict[str, Scalar] | Unknown]:
+    """Hot loop -> the value of the metric of `WALK_SPECS`."""
     function, machine = subject.function, subject.machine
     note = _unknown_reason(subject)
+    loops = [loop for loop in function.loops if loop.id in hot]
     placed: frozenset[int] = frozenset()
     if not note and hot and machine is not None:
         from ..lanes.lane_dependence import placed_by_lanes
@@ -69,16 +61,14 @@ def _metrics(
             placed = placed_by_lanes(function, machine, accesses, alike)
         except Exception:  # a bug in the emulator must not cost the report
             note = "what its addresses rest on was not worked out"
-    for loop in function.loops:
-        if loop.id not in hot:
-            continue
-        if note or machine is None:
-            yield loop.id, Metric(WALKS, None, "mapping", "estimated", note)
-        elif loop.irreducible:
-            yield loop.id, Metric(WALKS, None, "mapping", "estimated", "it has several entries")
-        else:
-            value = _of_loop(subject, machine, loop, placed, metrics)
-            yield loop.id, Metric(WALKS, value, "mapping", "estimated")
+    if note or machine is None:
+        return dict.fromkeys((loop.id for loop in loops), Unknown(note))
+    return {
+        loop.id: Unknown("it has several entries")
+        if loop.irreducible
+        else _of_loop(subject, machine, loop, placed, metrics)
+        for loop in loops
+    }
 
 
 def _unknown_reason(subject: Subject) -> str:
@@ -118,26 +108,25 @@ def _of_loop(
     if any(inst.index in placed for inst in code):
         steps = access_steps(function, path, loop.blocks, _CLASSES)
     line = machine.cache_line_bytes or 0
-    walks = []
+    found = []
     for inst in code:
         bits, step = access_bits(inst.op, inst.operands), abs(steps.get(inst.index, 0))
         if inst.index in placed and bits is not None and 0 < step <= line // 2:
-            walks.append(_Walk(inst, bits // 8))
+            found.append(_Walk(inst, bits // 8))
     lanes = function.resources.wave_size or machine.wave_sizes[0]
     lanes = min(lanes, subject.facts.workgroup_size or lanes)
-    ideal = sum(ceil(lanes * walk.size / line) for walk in walks)
-    others = [inst for inst in code if all(inst is not walk.inst for walk in walks)]
+    ideal = sum(ceil(lanes * walk.size / line) for walk in found)
+    others = [inst for inst in code if all(inst is not walk.inst for walk in found)]
     lines = [use.lines for i in others if (use := subject.uses.get(i.index)) and use.lines]
-    value: dict[str, Scalar] = {
-        "accesses": len(walks),
+    return {
+        "accesses": len(found),
         "of": len(code),
-        "at": LineName.of([walk.inst for walk in walks]),
-        "lines": lanes * len(walks),
+        "at": LineName.of([walk.inst for walk in found]),
+        "lines": lanes * len(found),
         "ideal": ideal,
-        "cycles": _cycles(subject, machine, sum(lines) + lanes * len(walks), metrics),
+        "cycles": _cycles(subject, machine, sum(lines) + lanes * len(found), metrics),
         "least": _cycles(subject, machine, sum(lines) + ideal, metrics),
     }
-    return value
 
 
 def _cycles(

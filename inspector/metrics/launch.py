@@ -74,7 +74,6 @@ class Gpu(Struct, frozen=True):
     Args:
         units: number of units that hold workgroups: CUs, or WGPs.
         eus: SIMDs of each.
-        clock_mhz: the peak clock.
     """
 
     units: int

@@ -16,7 +16,7 @@ from .demand import wave_size
 from .entries import Unknown, of_kernels
 from .subject import Subject
 
-SPECS = of_kernels(
+BOUND_SPECS = of_kernels(
     {
         "launch_bounds": "The workgroup that HIP code is compiled for where the launch is not "
         "known and the code allows the largest there is, as without __launch_bounds__: its "
@@ -30,7 +30,7 @@ DEFAULT: Final = 1024
 
 
 def default_bounds(subject: Subject) -> dict[str, Scalar] | Unknown:
-    """The value of the metric of `SPECS`."""
+    """The value of the metric of `BOUND_SPECS`."""
     resources, facts, machine = subject.function.resources, subject.facts, subject.machine
     lanes = wave_size(subject).value
     is_default = (

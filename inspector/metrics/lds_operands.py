@@ -16,7 +16,7 @@ from .subject import MATRIX_CLASSES, LineName
 
 OPERANDS: Final = "lds_operands"
 
-SPECS: Final = of_loops(
+OPERAND_SPECS: Final = of_loops(
     {
         OPERANDS: "What the products of a hot loop without matrix instructions take from LDS: "
         "`dwords` of a lane in an iteration, `uses` of them as operands, and `at` which line the "
@@ -44,13 +44,13 @@ class OperandUse(Struct, frozen=True):
 
 
 def compute(function: Function, executed: Sequence[Instruction]) -> Iterator[Metric]:
-    """The metric of `SPECS`, where a loop has it, by what an iteration executes."""
+    """The metric of `OPERAND_SPECS`, where a loop has it, by what an iteration executes."""
     reads = [inst for inst in executed if inst.cls == "lds_read"]
     if len(reads) < _FEWEST_READS or any(inst.cls in MATRIX_CLASSES for inst in executed):
         return
     use = operand_use(function, executed)
     value: dict[str, Scalar] = {"dwords": use.dwords, "uses": use.uses, "at": LineName.of(reads)}
-    yield metric_of(SPECS[0], value)
+    yield metric_of(OPERAND_SPECS[0], value)
 
 
 def operand_use(function: Function, executed: Sequence[Instruction]) -> OperandUse:

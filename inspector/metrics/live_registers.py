@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ..base.errors import unforeseen
-from ..isa.graph.cfg import innermost_loops
+from ..isa.graph.cfg import loop_of
 from ..model import (
     Instruction,
     Metric,
@@ -166,15 +166,7 @@ def _place(inst: Instruction, vgprs: int, agprs: int) -> dict[str, int | str | N
 def _untouched(subject: Subject, live: Liveness, indices: Sequence[int]) -> Iterator[Metric]:
     """Of the loop to which a region's instructions belong."""
     function = subject.function
-    owner = innermost_loops(function)
-    loop = next(
-        (
-            owner[block.index]
-            for block in function.blocks
-            if block.index in owner and block.start <= indices[0] < block.stop
-        ),
-        None,
-    )
+    loop = loop_of(function).get(indices[0])
     if loop is not None:
         rows = live.untouched([function.blocks[number] for number in loop.blocks])
         yield Metric(_UNTOUCHED, live.vector_count(rows), "registers", "derived")

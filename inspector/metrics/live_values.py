@@ -9,7 +9,7 @@ from functools import cached_property
 from ..isa.dataflow.definitions import ranges
 from ..isa.dataflow.liveness import Liveness
 from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of
-from ..isa.graph.cfg import innermost_loops
+from ..isa.graph.cfg import loop_of
 from ..model import LivePeak, LiveValue, LoopTraffic, ParkedValue, SpilledValue, UntouchedValues
 from .register_moves import SCRATCH_ROW
 from .source_values import SourceValue
@@ -54,20 +54,12 @@ class _NamedRegisters:
             held[self._values.value_at(index, row, fresh=fresh)].add(row)
         for row in self._moves.live_slots(index):
             held[self._values.value_at(index, row, fresh=False)].add(row)
-        owner = innermost_loops(self._function)
-        loop = next(
-            (
-                owner[block.index].id
-                for block in self._function.blocks
-                if block.start <= index < block.stop and block.index in owner
-            ),
-            None,
-        )
+        loop = loop_of(self._function).get(index)
         return LivePeak(
             line=inst.line,
             instruction=inst.mnemonic,
             source=inst.loc,
-            loop=loop,
+            loop=loop.id if loop is not None else None,
             vgprs=sum(row < self._accum_offset for row in rows),
             agprs=sum(row >= self._accum_offset for row in rows),
             values=self._sorted_values(held),
@@ -197,13 +189,10 @@ class _NamedRegisters:
 
     def _loops_of(self, hot: Set[str]) -> dict[int, str]:
         """Index of an access of a spill slot -> id of the hot loop that it stands in."""
-        owner = innermost_loops(self._function)
         return {
-            index: owner[block.index].id
-            for block in self._function.blocks
-            if block.index in owner and owner[block.index].id in hot
-            for index in range(block.start, block.stop)
-            if index in self._moves.slots
+            index: loop.id
+            for index, loop in loop_of(self._function).items()
+            if loop.id in hot and index in self._moves.slots
         }
 
     def _value(self, identity: SourceValue, rows: set[int]) -> LiveValue:

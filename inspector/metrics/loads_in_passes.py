@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ..isa.graph.cfg import innermost_loops
+from ..isa.graph.cfg import loop_of
 from ..isa.graph.longest_way import acyclic
 from ..isa.mnemonics import access_bits
 from ..model import Function, Loop, Metric, Scalar
@@ -130,13 +130,7 @@ def _value(
 
 def _groups(function: Function, accesses: Mapping[int, Access]) -> list[_Group]:
     """The accesses in loops by position, in the order of the code."""
-    owner = innermost_loops(function)
-    loop_of = {
-        index: loop
-        for block in function.blocks
-        if (loop := owner.get(block.index)) is not None
-        for index in range(block.start, block.stop)
-    }
+    loop_at = loop_of(function)
     at: dict[tuple[Place, bool], list[Access]] = {}
     for index in sorted(accesses):
         inst = accesses[index].inst
@@ -145,11 +139,11 @@ def _groups(function: Function, accesses: Mapping[int, Access]) -> list[_Group]:
             at.setdefault(key, []).append(accesses[index])
     groups = []
     for (position, writes), own in at.items():
-        loops = [loop_of[a.inst.index] for a in own if a.inst.index in loop_of]
+        loops = [loop_at[a.inst.index] for a in own if a.inst.index in loop_at]
         if loops:
             # Of a loop and what remains for a second one behind it the first one counts.
             loop = max(loops, key=lambda loop: (loop.depth, -loop.header))
-            own = [access for access in own if loop_of.get(access.inst.index) is loop]
+            own = [access for access in own if loop_at.get(access.inst.index) is loop]
             spans = united_spans(own)
             pattern = b"/".join(part.tobytes() for draw in spans for part in draw)
             groups.append(_Group(position, writes, own, loop, spans, pattern))

@@ -11,7 +11,7 @@ from ..model import Scalar
 from .entries import Unknown, of_kernels
 from .subject import LineName, Subject
 
-SPECS = of_kernels(
+HAZARD_SPECS = of_kernels(
     {
         "matrix.hazards": "Pairs of instructions that stand closer than a matrix instruction's "
         "registers allow, on some path: how many `pairs`; of the one that lacks most the `first` "
@@ -24,7 +24,7 @@ SPECS = of_kernels(
 
 
 def hazards(subject: Subject) -> dict[str, Scalar] | Unknown:
-    """The value of the metric of `SPECS`."""
+    """The value of the metric of `HAZARD_SPECS`."""
     from ..emulator.checks.hazards import ARCHS, hazards_of
 
     machine, function = subject.machine, subject.function

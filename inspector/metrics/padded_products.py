@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..ttgir.padded_dots import PaddedDot, Side
 
 
-SPECS = of_kernels(
+PADDING_SPECS = of_kernels(
     {
         "matrix.padding": "Dots in loops (all, where no loop has one) of which a part multiplies "
         "zeros in every workgroup, because a mask by a constant or an argument of the launch "
@@ -26,7 +26,7 @@ SPECS = of_kernels(
 
 
 def padding(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
-    """The value of the metric of `SPECS`."""
+    """The value of the metric of `PADDING_SPECS`."""
     from ..ttgir.padded_dots import padded_dots  # only kernels with a TTGIR need it
 
     every = padded_dots(module, subject.facts.values)

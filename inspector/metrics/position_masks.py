@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..ttgir.position_masks import MaskedTile
 
 
-SPECS: Final = of_loops(
+MASK_SPECS: Final = of_loops(
     {
         "masks.positions": "Selections of floating-point tiles by comparisons of positions in a "
         "loop of dots, such as the mask of a causal attention or of a sequence's end: how many "
@@ -32,7 +32,7 @@ _STEPS: Final = ("v_cmp", "cndmask")
 def masked(
     subject: Subject, module: TtgirModule, own_code: Mapping[str, Sequence[Instruction]]
 ) -> dict[str, dict[str, Scalar]]:
-    """Loop id -> the value of the metric of `SPECS`."""
+    """Loop id -> the value of the metric of `MASK_SPECS`."""
     from ..ttgir.position_masks import masked_tiles  # only kernels with a TTGIR need it
 
     tile_at: dict[Place, MaskedTile] = {}

@@ -32,7 +32,6 @@ class RegisterMoves:
     """The moves of one kernel.
 
     Args:
-        live: its live registers.
         is_conversion: whether the source converts a value at a location.
 
     Attributes:

@@ -10,7 +10,7 @@ from ..model import Function, Instruction, LaneUse, Scalar
 from .entries import Unknown, of_kernels
 from .subject import LANE_EXCHANGES, LineName, Subject
 
-SPECS = of_kernels(
+ELEMENT_SPECS = of_kernels(
     {
         "single_elements": "Accesses of global memory in HIP code without loops, LDS and atomics "
         "whose lanes lie side by side, all of them of 64 bits at most and in one block: `loads`, "
@@ -27,7 +27,7 @@ _MOST_BITS: Final = 64
 
 
 def single_elements(subject: Subject) -> dict[str, Scalar] | Unknown:
-    """The value of the metric of `SPECS`."""
+    """The value of the metric of `ELEMENT_SPECS`."""
     function = subject.function
     if subject.ttgir is not None or function.loops or function.calls or function.unread:
         return Unknown("HIP code without loops is looked at")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from ..isa.graph.cfg import innermost_loops
+from ..isa.graph.cfg import loop_of
 from ..model import (
     Access,
     Function,
@@ -64,7 +64,7 @@ def spill_slots(
     accesses = _accesses(function)
     if not accesses:
         return ()
-    owner = _owners(function, [access.inst.index for access in accesses])
+    owner = loop_of(function)
     joined = _joined_by_webs(function)
     ranked = []
     for group in _groups(accesses):
@@ -83,7 +83,7 @@ def slot_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
             yield Metric(name, None, "slots", "derived", "no code was read")
         return
     accesses = _accesses(subject.function)
-    owner = _owners(subject.function, [access.inst.index for access in accesses])
+    owner = loop_of(subject.function)
     places = list(_groups(accesses))
     yield Metric(_SLOTS, len(places), "slots", "derived")
     in_hot = sum(any(_is_in(access, owner, hot) for access in place) for place in places)
@@ -174,18 +174,6 @@ def _most_common(values: Sequence[ParkedValue]) -> ParkedValue | None:
 def _user_line(loc: SourceLoc) -> SourceLoc:
     user = loc.in_user_code
     return SourceLoc(user.file, user.line)
-
-
-def _owners(function: Function, indices: Sequence[int]) -> dict[int, Loop]:
-    """Instruction's index -> the innermost loop around it, for instructions in loops."""
-    owner = innermost_loops(function)
-    index_set = set(indices)
-    loop_at: dict[int, Loop] = {}
-    for block in function.blocks:
-        loop = owner.get(block.index)
-        if loop is not None:
-            loop_at.update((i, loop) for i in range(block.start, block.stop) if i in index_set)
-    return loop_at
 
 
 # --------------------------------------------------------------------------- remedies

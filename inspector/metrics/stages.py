@@ -102,7 +102,6 @@ class Figures(Mapping[str, Metric]):
     """The metrics of a kernel or loop by name; each family is made when one of it is first read.
 
     Args:
-        families: the table.
         make: makes the metrics of a family here; None where it has none for this subject.
     """
 
@@ -191,7 +190,6 @@ class KernelStages:
 
     Args:
         code: the kernel as it was read.
-        families: the table of metrics.
     """
 
     def __init__(self, code: KernelCode, families: Families) -> None:

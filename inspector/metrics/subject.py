@@ -143,7 +143,6 @@ class KernelCode(Struct, frozen=True):
     """A kernel as it was read.
 
     Args:
-        function: its machine code.
         machine: the target; None where it is not known.
         facts: what is known besides its code.
         ttgir: the compiler's result before LLVM.
@@ -163,7 +162,6 @@ class LaunchedCode(KernelCode, frozen=True, kw_only=True):
     """A kernel with what its launch asks for.
 
     Args:
-        demand: what it asks of a CU.
         work: its work by TTGIR; None without one.
     """
 
@@ -248,7 +246,6 @@ class Tally(Struct, frozen=True):
         classes: instructions per mnemonic class.
         accesses: memory class -> bits per lane of each access; None for one without fixed width.
         waits: (instruction, counter -> count) for each wait.
-        matrix: the MFMA or WMMA instructions.
     """
 
     instructions: int

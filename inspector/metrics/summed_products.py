@@ -9,7 +9,7 @@ from .matrix import named, supports
 from .mix import vector_instructions
 from .subject import Subject, op_line
 
-SPECS = of_kernels(
+SUMMED_SPECS = of_kernels(
     {
         "matrix.summed": "Matrix products written as a multiplication of broadcast tensors and a "
         "sum: `products`; of the largest its extents `m`, `n` and `k`, the factors' `element` "
@@ -20,7 +20,7 @@ SPECS = of_kernels(
 
 
 def summed(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
-    """The value of the metric of `SPECS`."""
+    """The value of the metric of `SUMMED_SPECS`."""
     from ..ttgir.summed_products import summed_products  # only kernels with a TTGIR need it
 
     products = summed_products(module)

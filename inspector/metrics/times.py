@@ -7,7 +7,7 @@ from .entries import of_kernels, of_loops
 US = "time.us"
 SHARE = "time.share"
 MEMORY = "time.memory"
-SPECS = (
+TIME_SPECS = (
     *of_kernels(
         {
             US: "us | Time of the launch by the timing model",

@@ -12,7 +12,7 @@ from .load_paths import code_of
 from .subject import LineName, Subject
 from .written_tensors import WRITES, is_coherent, unwritten
 
-SPECS: Final = of_loops(
+UNCHANGED_SPECS: Final = of_loops(
     {
         "loads.unchanged": "Vector loads of global memory in the loop's own code whose address no "
         "instruction of the loop changes, from tensors that the loop does not store to (nor the "
@@ -27,7 +27,7 @@ _EXCHANGES: Final = frozenset(("atomic", "barrier"))
 def unchanged(
     subject: Subject, loop: Loop, own: Sequence[Instruction]
 ) -> dict[str, Scalar] | Unknown:
-    """The value of the metric of `SPECS`."""
+    """The value of the metric of `UNCHANGED_SPECS`."""
     loads = {inst.index for inst in own if inst.cls == "global_load" and not is_coherent(inst)}
     function = subject.function
     code = code_of(function, *loop.blocks) if loads else ()

@@ -12,6 +12,7 @@ from ..base.errors import unforeseen
 from ..machines import matrix_cycles
 from ..model import Instruction, LaneUse, Loop, Machine
 from .lane_metrics import NOT_LOOKED_AT
+from .load_paths import code_of
 from .mix import VALU_CLASSES, rates
 from .subject import MATRIX_CLASSES, Subject
 
@@ -171,12 +172,8 @@ def latency(code: Code, loop: Loop, executed: Sequence[Instruction]) -> Bound:
     function = code.function
     executed_indices = [inst.index for inst in executed]
     executed_set = set(executed_indices)
-    others = [
-        index
-        for block in loop.blocks
-        for index in range(function.blocks[block].start, function.blocks[block].stop)
-        if index not in executed_set
-    ]
+    inside = (inst.index for inst in code_of(function, *loop.blocks))
+    others = [index for index in inside if index not in executed_set]
     if len(executed_indices) + len(others) > MOST_INSTRUCTIONS:
         return Bound(None, note=f"not looked for in more than {MOST_INSTRUCTIONS:,} instructions")
     try:

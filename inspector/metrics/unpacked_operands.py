@@ -7,7 +7,7 @@ from .entries import of_kernels
 from .matrix import named
 from .subject import Subject, op_line
 
-SPECS = of_kernels(
+UNPACKED_SPECS = of_kernels(
     {
         "operands.unpacked": "Dots in loops of which an operand is converted from loaded "
         "integers: how many `dots`; of the first the `element` type that the integers become, the "
@@ -18,7 +18,7 @@ SPECS = of_kernels(
 
 
 def unpacked(_: Subject, module: TtgirModule) -> dict[str, Scalar]:
-    """The value of the metric of `SPECS`."""
+    """The value of the metric of `UNPACKED_SPECS`."""
     from ..ttgir.unpacked_operands import unpacked_operands  # only kernels with a TTGIR need it
 
     operands = list(unpacked_operands(module))

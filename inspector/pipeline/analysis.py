@@ -42,7 +42,7 @@ from .naming import kernel_id, names_of_function
 if TYPE_CHECKING:
     from .timing import LaunchPrice
 
-ANALYSIS_VERSION = 52
+ANALYSIS_VERSION = 53
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
 """Lanes' addresses are worked out for the kernels of one file up to this size: 75 µs for each."""

@@ -89,7 +89,7 @@ def _names(file: str, folder: Path) -> tuple[str, ...]:
         return (file,)
 
 
-_TIMES = frozenset(spec.name for spec in times.SPECS)
+_TIMES = frozenset(spec.name for spec in times.TIME_SPECS)
 
 
 class LintPlan(Struct, frozen=True):

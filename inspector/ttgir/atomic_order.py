@@ -23,7 +23,6 @@ class _Access(Struct, frozen=True):
         tensors: the values of pointers that it may go through, `ANY` among them.
         reads: whether it brings a value that is used.
         writes: whether it changes memory.
-        loops: the loops around it.
     """
 
     op: TtgirOp
@@ -39,9 +38,6 @@ class _Access(Struct, frozen=True):
 
 class AtomicOrder:
     """What comes before and behind the atomics of a module.
-
-    Args:
-        module: the kernel's TTGIR.
 
     Attributes:
         is_needed: whether some tensor is written before an atomic and read behind one, or an atomic

@@ -141,7 +141,6 @@ class Outgoing(Struct, frozen=True):
     """A conversion between a dot and the store of its result.
 
     Attributes:
-        op: the conversion.
         stored: element type of the tile that is stored.
     """
 

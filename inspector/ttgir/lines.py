@@ -65,7 +65,6 @@ class StatementForm(Struct):
     Attributes:
         results: for each result the number of its name, and the suffix after it (`#1`).
         operands: the numbers of the names that are operands.
-        attributes: attributes of the operation.
         printed, arrow: the types after `:` and after `->`, the shaped ones by their number.
     """
 

@@ -39,7 +39,6 @@ class LoopLoad(Struct, frozen=True):
     """A load of global memory in a loop.
 
     Attributes:
-        op: the load.
         loop: the innermost loop around it, by its index.
         uses: of its value, in the same iteration; none where it is loaded for a later one.
         waits_for: loads of the same iteration that deliver the indices of its address or mask.

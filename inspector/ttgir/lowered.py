@@ -25,7 +25,6 @@ class DotFate(Struct, frozen=True):
     """A dot of the source and how it is computed.
 
     Attributes:
-        loc: its position in the source.
         source_element: the wider element type of its operands in the source: `f8E4M3FN`, `e2m1`.
         computed_element: element type of the operands that are multiplied in the end.
         on_matrix_unit: whether MFMA or WMMA computes it; otherwise the vector unit does.

@@ -50,7 +50,6 @@ class OperandTile(Struct, frozen=True):
     """The tiles that one load of global memory brings to the workgroups of a launch.
 
     Args:
-        op: the load.
         size: bytes of a tile.
         number: by workgroup, the number of its tile: equal for those that load the same one, and
             for other loads that bring it.

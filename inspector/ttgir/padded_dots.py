@@ -86,7 +86,6 @@ class PaddedDot(Struct, frozen=True):
     """A dot, and which part of it is padding.
 
     Args:
-        op: the dot.
         sides: its dimensions M, N and K.
         in_loop: whether it stands in a loop of dots.
     """

@@ -39,7 +39,6 @@ class PlainAccess(Struct, frozen=True):
     """A `tt.load` or `tt.store` of a tile that could be a buffer operation.
 
     Attributes:
-        op: the access.
         reason: why it is none, for people.
     """
 

@@ -33,7 +33,6 @@ class MaskedTile(Struct, frozen=True):
     """A selection by position in a loop of dots.
 
     Attributes:
-        op: the selection.
         loop: the loop, by index.
         comparisons: the comparisons in the loop that it selects by.
         is_split: whether another loop multiplies tiles of the same shapes without such selections:

@@ -162,7 +162,6 @@ class Copies(Struct, frozen=True):
     """Copies of each element of a tensor in a workgroup.
 
     Args:
-        elements: elements of the tensor.
         lanes: lanes of one wave that hold the same element.
         waves: waves that do.
         registers: registers of one lane that do.

@@ -33,7 +33,6 @@ class StatementParser:
 
     Attributes:
         context: aliases and caches of this file.
-        cursor: the tokens.
         drafts: the operations so far; those of a region follow its owner.
         values: SSA name in scope -> its type.
         notes: remarks on the text for the user.

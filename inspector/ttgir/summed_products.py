@@ -43,7 +43,6 @@ class SummedProduct(Struct, frozen=True):
 
     Args:
         multiply: the multiplication, over M x N x K elements.
-        reduce: the sum.
         m, n, k: the extents, in elements, M the longer of the two that are left.
         element: MLIR's type of the factors before they were widened, the wider of the two.
     """

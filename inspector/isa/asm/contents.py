@@ -18,7 +18,6 @@ class Omissions(Struct):
     """Lines and words that were not read.
 
     Attributes:
-        unread: for the model.
         notes: for people, of the first few of each kind.
         seen: kind and line of every omission, so that each counts once.
         counts: kind -> its lines.
@@ -47,7 +46,6 @@ class UnitContents(Struct):
         functions: in the order of the text.
         statements: function -> what directives and comments state of its resources.
         kernels: names of the functions that the text marks as kernels.
-        symbols: the assembler's symbols.
         target: the GPU that the text is for.
         code_object_version: as stated; None if it is not.
         display_names: symbol -> the name to show for it.

@@ -28,7 +28,6 @@ class AssemblyUnit(Struct, frozen=True):
     """A part of a text that was assembled on its own.
 
     Args:
-        text: the text of the part.
         lines_before: lines of the file that precede it.
         target: the target that the bundle states; unknown without a bundle.
     """

@@ -38,7 +38,6 @@ class Liveness(Struct, frozen=True):
     """Live registers of a function, as sets of bits (`register_sets`).
 
     Args:
-        target: the GPU.
         effects: what each instruction reads and writes.
         before: the registers that are live before each instruction.
         after: the registers that are live behind each instruction.

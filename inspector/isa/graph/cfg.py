@@ -221,3 +221,14 @@ def _line_ranges(
         else:
             merged.append((first_line, last_line))
     return tuple(merged)
+
+
+def loop_of(function: Function) -> dict[int, Loop]:
+    """Index of each instruction in a loop -> the innermost loop around it."""
+    owner = innermost_loops(function)
+    return {
+        index: owner[block.index]
+        for block in function.blocks
+        if block.index in owner
+        for index in range(block.start, block.stop)
+    }

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
-from contextlib import suppress
 
 from .dwarf import (
     ADDRESS_INDEX_FORMS,

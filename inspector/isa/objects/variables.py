@@ -26,10 +26,7 @@ class RegisterVariable(Struct, frozen=True):
     """A variable that a vector register holds in a range of addresses, from `low` to before `high`.
 
     Args:
-        name: the variable's.
-        low, high: the addresses.
         file: `v` for VGPRs, `a` for AGPRs.
-        number: of the register.
     """
 
     name: str

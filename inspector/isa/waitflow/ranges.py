@@ -39,7 +39,6 @@ class RegisterChange(Struct, frozen=True):
     """A change of a register by a block.
 
     Args:
-        register: the register.
         source: the register whose value at the start of the block it gets; None for an unknown one.
         plus: number that is added to that value.
     """

@@ -32,7 +32,6 @@ class JudgedWait(Struct, frozen=True):
 
     Args:
         index: index of the wait instruction.
-        counter: the counter's name.
         n: the count that it waits down to.
         verdict: `needed` for a register, also where a barrier comes before its use, `ordering` for
             a barrier or fence alone, `over-strict` where a larger n suffices, `idle` where nothing
