@@ -5,6 +5,7 @@ Nothing is merged or left out: whatever the report holds is in it.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, TextIO
 
 from ..base.streams import dump_json
@@ -23,7 +24,7 @@ def write(report: LintReport, stream: TextIO) -> None:
 
 def to_dict(report: LintReport) -> dict[str, Any]:
     """The document as plain values."""
-    new = report.tally()
+    new = Counter(finding.severity for kernel in report.kernels for finding in kernel.findings)
     return {
         "schema_version": SCHEMA_VERSION,
         "kind": "lint",

@@ -172,14 +172,6 @@ def _counted(match: Match, readings: Sequence[Reading] | None = None) -> Values:
     return Values(values.kernel, values.loop, {**values.subject, **counts})
 
 
-def _saves_much(percent: float | None) -> bool:
-    return percent is not None and percent >= LEAST
-
-
-def _matters_without_launch(rule: Rule) -> bool:
-    return rule.text.prevents_launch or CORRECTNESS in rule.text.tags
-
-
 class _Placed(Struct, frozen=True):
     """Where a rule finds fault in a loop or kernel.
 
@@ -218,7 +210,11 @@ class _Judge:
             if small or not match.is_small
         ]
         if any(match.rule.text.prevents_launch for match in matches):
-            matches = [match for match in matches if _matters_without_launch(match.rule)]
+            matches = [
+                match
+                for match in matches
+                if match.rule.text.prevents_launch or CORRECTNESS in match.rule.text.tags
+            ]
         return matches
 
     def _matches(self, rule: Rule) -> Iterator[Match]:
@@ -292,7 +288,8 @@ class _Judge:
                 continue
             rule = group[0].rule.text.id
             bounds = [Removal(removal.what)] if kinds[removal.what] > 1 else []
-            if all(_saves_much(savings.of_rule(rule, work)) for work in (*bounds, removal)):
+            percents = [savings.of_rule(rule, work) for work in (*bounds, removal)]
+            if all(percent is not None and percent >= LEAST for percent in percents):
                 worth.update((rule, match.ordinal) for match in group)
         return [
             match
@@ -380,8 +377,8 @@ class _Judge:
             match
             for match in matches
             if not match.rule.text.cured_together
-            or match.ordinal < 0
             or match.rule.text.id not in in_main
+            or match.ordinal < 0
             or not self._is_remainder(match.ordinal)
         ]
 
@@ -451,7 +448,8 @@ class _Judge:
         text = in_source.text if in_source is not None else ""
         # The number of accesses is that of all loops.
         others = 0 if count else len(matches) - 1
-        ending = _others_words(others)
+        loops = "loop" if others == 1 else "loops"
+        ending = f"; the same in {others} other {loops}" if others else ""
         message = rule.message.render(values)
         plural = rule.message.render(values, plural=True) if rule.message.has_wordings else message
         return Finding(
@@ -499,12 +497,6 @@ class _Judge:
 
 def _joined(parts: Iterable[Iterable[_T]]) -> tuple[_T, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(parts)))
-
-
-def _others_words(loops: int) -> str:
-    if not loops:
-        return ""
-    return f"; the same in {loops} other {'loop' if loops == 1 else 'loops'}"
 
 
 def _lines_of(group: Iterable[Match]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from ..model import ErrorRecord, Finding, SourceLoc
-from .ranking import SEVERITIES, Severity
+from .ranking import SEVERITIES
 from .rule import Rule
 from .worsening import WeighedFigure
 
@@ -104,8 +104,3 @@ class LintReport(Struct, frozen=True):
         if self.fail_on == "never":
             return False
         return SEVERITIES.index(finding.severity) <= SEVERITIES.index(self.fail_on)
-
-    def tally(self) -> dict[Severity, int]:
-        """Severity -> new findings."""
-        severities = [f.severity for k in self.kernels for f in k.findings]
-        return {severity: severities.count(severity) for severity in SEVERITIES}

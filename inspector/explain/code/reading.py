@@ -15,7 +15,7 @@ from ...base import named_files
 from ...base.errors import KinspectError
 from ...isa.asm.includes import includes_beside
 from ...isa.assembly import parse_text
-from ...model import Function, KernelReport, Machine, Program, SourceLoc
+from ...model import Function, KernelReport, Program, SourceLoc
 from .links import Links
 from .llir import llir_positions
 from .marks import LineMarks
@@ -54,47 +54,41 @@ def followed_thing(reading: KernelReading, kind: str, line: int) -> str | None:
     return None if source_line is None else str(source_line + 1)
 
 
-class _ParsedTexts(Struct):
-    """What the texts of a kernel hold, as far as it was parsed."""
-
-    functions: Sequence[Function] = ()
-    positions: dict[str, Mapping[int, SourceLoc]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-
 def reading_of(report: KernelReport | None, texts: Texts) -> KernelReading:
     """Parses the texts of a kernel, links their lines and collects the facts about them.
 
     This takes seconds for a large assembly. Texts that cannot be parsed are noted. Without a report
     the file has not been analysed.
     """
-    parsed = _ParsedTexts()
-    code = _code(report, texts, parsed)
+    notes: list[str] = []
+    functions: Sequence[Function] = ()
+    positions: dict[str, Mapping[int, SourceLoc]] = {}
+    code = _code(report, texts, notes)
     if code is not None:
         if "amdgcn" not in texts.lines:
             texts = _with_disassembly(code, texts)
-        parsed.functions = code.program.functions
-        parsed.positions["amdgcn"] = {
+        functions = code.program.functions
+        positions["amdgcn"] = {
             inst.line - 1: inst.loc
-            for function in reversed(parsed.functions)
+            for function in reversed(functions)
             for inst in reversed(function.instructions)
             if inst.loc is not None
         }
     for kind in ("ttgir", "ttir"):
         if kind in texts.lines:
-            parsed.positions[kind] = _ttgir_positions(texts.lines[kind], parsed)
+            positions[kind] = _ttgir_positions(texts.lines[kind], notes)
     if "llir" in texts.lines:
-        parsed.positions["llir"] = llir_positions(texts.lines["llir"])
+        positions["llir"] = llir_positions(texts.lines["llir"])
     source = texts.files.get("source")
-    links = Links(parsed.positions, source, len(texts.lines.get("source", ())))
-    function = kernel_of(parsed.functions, report)
+    links = Links(positions, source, len(texts.lines.get("source", ())))
+    function = kernel_of(functions, report)
     arch = report.arch if report is not None else None
     if arch is None and code is not None:
         arch = code.program.arch
-    other_functions = [other for other in parsed.functions if other is not function]
-    marks = LineMarks(report, function, _machine(arch), other_functions, source)
-    notes = tuple(parsed.notes)
-    return KernelReading(texts, links, marks, function, notes, parsed.positions)
+    machine = machines.load(arch) if arch is not None and arch in machines.names() else None
+    others = [other for other in functions if other is not function]
+    marks = LineMarks(report, function, machine, others, source)
+    return KernelReading(texts, links, marks, function, tuple(notes), positions)
 
 
 def kernel_of(functions: Sequence[Function], report: KernelReport | None) -> Function | None:
@@ -118,7 +112,7 @@ class _KernelCode(Struct, frozen=True):
     listing: str | None = None
 
 
-def _code(report: KernelReport | None, texts: Texts, parsed: _ParsedTexts) -> _KernelCode | None:
+def _code(report: KernelReport | None, texts: Texts, notes: list[str]) -> _KernelCode | None:
     """The parsed assembly, else the disassembled code object; None, with a note, if neither is."""
     try:
         if "amdgcn" in texts.lines:
@@ -133,9 +127,9 @@ def _code(report: KernelReport | None, texts: Texts, parsed: _ParsedTexts) -> _K
             images = load_images(data, name, report.arch if report else None)
             return _KernelCode(images[0].program, images[0].text) if images else None
     except KinspectError as error:
-        parsed.notes.append(error.message)
+        notes.append(error.message)
     except OSError as error:
-        parsed.notes.append(f"the code object cannot be read ({error.strerror})")
+        notes.append(f"the code object cannot be read ({error.strerror})")
     return None
 
 
@@ -160,21 +154,17 @@ def _with_disassembly(code: _KernelCode, texts: Texts) -> Texts:
     return replace(texts, lines=lines, files=files, missing=MappingProxyType(missing))
 
 
-def _ttgir_positions(lines: Sequence[str], parsed: _ParsedTexts) -> dict[int, SourceLoc]:
+def _ttgir_positions(lines: Sequence[str], notes: list[str]) -> dict[int, SourceLoc]:
     """Line of the TTGIR -> its source position; empty, with a note, if it cannot be parsed."""
     from ...ttgir.parser import parse_ttgir
 
     try:
         module = parse_ttgir("\n".join(lines), "the TTGIR")
     except KinspectError as error:
-        parsed.notes.append(error.message)
+        notes.append(error.message)
         return {}
     positions: dict[int, SourceLoc] = {}
     for op in module.ops:
         if op.loc is not None:
             positions.setdefault(op.line - 1, op.loc)
     return positions
-
-
-def _machine(arch: str | None) -> Machine | None:
-    return machines.load(arch) if arch is not None and arch in machines.names() else None

@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from ...base.version import VERSION
 from ...explain import loop_view, profile_view, quantities, recording_view, view
-from ...model import ErrorRecord, Report, int_of, value_of
+from ...model import ErrorRecord, Report, int_of, number_of, value_of
 from ...model.recording import KernelProfile, Profile
 from ...profile.figures import counter_comparison
 from . import svg
@@ -135,15 +135,12 @@ def _measured(
 
 def _roofline(profile: Profile) -> str:
     points, roofs = [], set()
+    names = ("flops_per_byte", "flops_per_s", "peak_flops_per_s", "peak_bytes_per_s")
     for kernel in profile.kernels:
-        values = []
-        for name in ("flops_per_byte", "flops_per_s", "peak_flops_per_s", "peak_bytes_per_s"):
-            metric = kernel.metrics.get(f"roofline.{name}")
-            value = metric.value if metric is not None else None
-            if not isinstance(value, int | float) or value <= 0:
-                value = None
-            values.append(value)
-        intensity, rate, peak, bandwidth = values
+        values = (number_of(kernel.metrics, f"roofline.{name}") for name in names)
+        intensity, rate, peak, bandwidth = (
+            value if value is not None and value > 0 else None for value in values
+        )
         if kernel.role == "main" and intensity is not None and rate is not None:
             points.append(svg.RooflinePoint(kernel.name, intensity, rate))
             if peak is not None and bandwidth is not None:
