@@ -23,6 +23,7 @@ from kinspect.inspector.base import interrupting, limits
 from kinspect.inspector.base.documents import json_value, toml_value, yaml_loader, yaml_value
 from kinspect.inspector.base.errors import KinspectError, unforeseen
 from kinspect.inspector.base.limits import LimitError
+from kinspect.inspector.lint import engine
 from kinspect.inspector.lint.engine import judge
 from kinspect.inspector.pipeline import analysis
 from kinspect.inspector.pipeline.collecting import collect
@@ -351,7 +352,7 @@ def test_kernels_come_as_soon_as_they_are_analysed(
         judged.append(report.name)
         return judge(pack, report, *arguments)
 
-    monkeypatch.setattr(analysis, "judge", judge_one)
+    monkeypatch.setattr(engine, "judge", judge_one)
     reports = analysis.analyses_of_text(path.read_text(), Context(path=str(path)))
     assert [(next(reports).name, len(judged)) for _ in "abc"] == [("ka", 1), ("kb", 2), ("kc", 3)]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.base import named_files
+from kinspect.inspector.lint import engine
 from kinspect.inspector.lint.engine import Judgement
 from kinspect.inspector.lint.rule import NO_RULES, Pack
 from kinspect.inspector.model import KernelReport
@@ -183,14 +184,14 @@ def test_the_oldest_are_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels of which rules were asked."""
     names: list[str] = []
-    unchanged = analysis.judge
+    unchanged = engine.judge
 
     def noted(pack: Pack, kernel: KernelReport, *more: Any) -> Judgement:
         if pack.rules:
             names.append(kernel.name)
         return unchanged(pack, kernel, *more)
 
-    monkeypatch.setattr(analysis, "judge", noted)
+    monkeypatch.setattr(engine, "judge", noted)
     return names
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 from ..explain.view import plural
-from .notebook import preformatted
+from .notebook import Shown, text_of
 
 if TYPE_CHECKING:
     from ..pipeline.emulated_code import BufferState, CodeResult
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from ..pipeline.emulation_profile import EmulationFinding, EmulationProfile
 
 
-class Emulation:
+class Emulation(Shown):
     """What a script did on an emulated GPU, and whether it passed.
 
     Args:
@@ -98,15 +97,10 @@ class Emulation:
     def __str__(self) -> str:
         from ..formats import emulation_agent
 
-        stream = io.StringIO()
-        emulation_agent.write(self.result, stream)
-        return stream.getvalue()
-
-    def _repr_html_(self) -> str:
-        return preformatted(str(self))
+        return text_of(lambda stream: emulation_agent.write(self.result, stream))
 
 
-class CodeEmulation:
+class CodeEmulation(Shown):
     """What a kernel of assembly or a code object did on an emulated GPU.
 
     Args:
@@ -154,9 +148,4 @@ class CodeEmulation:
     def __str__(self) -> str:
         from ..formats import emulation_agent
 
-        stream = io.StringIO()
-        emulation_agent.write_code(self.result, stream)
-        return stream.getvalue()
-
-    def _repr_html_(self) -> str:
-        return preformatted(str(self))
+        return text_of(lambda stream: emulation_agent.write_code(self.result, stream))

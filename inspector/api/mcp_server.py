@@ -39,6 +39,7 @@ from .analysing import analyze
 from .comparing import diff, sweep
 from .executing import emulate, occupancy
 from .linting import lint
+from .notebook import text_of
 from .trying import try_
 
 MOST_REPORTS = 32
@@ -145,7 +146,7 @@ class Tools:
         self._keep(report, launch.calls)
         words = (*_words(path, arch, kernel), *launch.words)
         printed_ids.record("analyze", words, report.kernels)
-        return _text(lambda stream: agent.write(report, stream, launch.calls, whole=details))
+        return text_of(lambda stream: agent.write(report, stream, launch.calls, whole=details))
 
     @_within_root
     def lint(
@@ -177,7 +178,7 @@ class Tools:
             words += ("--rules", DEFAULT_PACK, "--select", ",".join(select))
         words += launch.words
         printed_ids.record("lint" if select else "analyze", words, judged.kernels)
-        return _text(lambda stream: lint_agent.write(judged, stream, launch.calls))
+        return text_of(lambda stream: lint_agent.write(judged, stream, launch.calls))
 
     def show(self, id: str, details: bool = False) -> str:
         """Open an id that a tool of this server printed since it started: of a finding, kernel,
@@ -253,7 +254,7 @@ class Tools:
         self._keep(Report(path, {}, kernels, ()), launch.calls)
         words = (*_words(path, arch, kernel), *_options("--for", rules), *launch.words)
         printed_ids.record("try", words, kernels)
-        return _text(lambda stream: try_agent.write(run, stream, launch.calls))
+        return text_of(lambda stream: try_agent.write(run, stream, launch.calls))
 
     @_within_root
     def compare(
@@ -268,7 +269,7 @@ class Tools:
             arch: as for analyze.
         """
         report = diff(self._path(before), self._path(after), kernel=kernel, arch=arch).report
-        return _text(lambda stream: diff_agent.write(report, stream, TOOLS))
+        return text_of(lambda stream: diff_agent.write(report, stream, TOOLS))
 
     @_within_root
     def sweep(
@@ -305,7 +306,7 @@ class Tools:
                 default: all, which takes long for large launches.
         """
         run = emulate(self._path(script), argv or (), arch=arch, sample=sample)
-        text = _text(lambda stream: emulation_agent.write(run.result, stream))
+        text = text_of(lambda stream: emulation_agent.write(run.result, stream))
         if not run.passed:
             raise ScriptFailedError(text)
         return text
@@ -466,12 +467,6 @@ def _with_findings(report: Report, judged: Sequence[CheckedKernel]) -> Report:
     )
 
 
-def _text(write: Callable[[io.StringIO], None]) -> str:
-    stream = io.StringIO()
-    write(stream)
-    return stream.getvalue()
-
-
 def _item_text(named: NamedItem, details: bool, calls: AgentCalls) -> str:
     """What an id names, as `kinspect show --format agent` has it."""
     rule = None
@@ -481,7 +476,9 @@ def _item_text(named: NamedItem, details: bool, calls: AgentCalls) -> str:
         rule_id = named.findings[0].rule
         rules = (rule.text for rule in recommended_pack().rules)
         rule = next((text for text in rules if text.id == rule_id), None)
-    return _text(lambda stream: item_agent.write(named, rule, stream, details=details, calls=calls))
+    return text_of(
+        lambda stream: item_agent.write(named, rule, stream, details=details, calls=calls)
+    )
 
 
 def _code(kernel: KernelReport, stage: str, first: int, last: int | None) -> str:

@@ -26,7 +26,7 @@ from ..model import (
     Variant,
 )
 from ..model.glossary import metric_of
-from .notebook import preformatted
+from .notebook import Shown, text_of
 
 if TYPE_CHECKING:
     from ..compare.diff.results import DiffReport, KernelDiff
@@ -291,16 +291,14 @@ class Analysis:
     def __str__(self) -> str:
         from ..present.report import write_text
 
-        stream = io.StringIO()
-        write_text(self.report, stream, color=False)
-        return stream.getvalue()
+        return text_of(lambda stream: write_text(self.report, stream, color=False))
 
     def _repr_html_(self) -> str:
         # Styles of the page must not reach the notebook's.
         return _FRAME.format(page=html.escape(self.to_html(), quote=True))
 
 
-class LintResult:
+class LintResult(Shown):
     """What rules found in the kernels of a run.
 
     Args:
@@ -347,15 +345,10 @@ class LintResult:
     def __str__(self) -> str:
         from ..present import lint
 
-        stream = io.StringIO()
-        lint.write(self.report, stream, color=False)
-        return stream.getvalue()
-
-    def _repr_html_(self) -> str:
-        return preformatted(str(self))
+        return text_of(lambda stream: lint.write(self.report, stream, color=False))
 
 
-class Difference:
+class Difference(Shown):
     """What changed between two runs, and whether it matters.
 
     Args:
@@ -392,15 +385,14 @@ class Difference:
     def __str__(self) -> str:
         from ..present.diff import write_text
 
-        stream = io.StringIO()
-        write_text(self.report, stream, details=True, isa_in_full=False, color=False)
-        return stream.getvalue()
+        return text_of(
+            lambda stream: write_text(
+                self.report, stream, details=True, isa_in_full=False, color=False
+            )
+        )
 
-    def _repr_html_(self) -> str:
-        return preformatted(str(self))
 
-
-class SweepResult:
+class SweepResult(Shown):
     """Configurations of kernels, compiled and compared.
 
     Args:
@@ -436,15 +428,10 @@ class SweepResult:
     def __str__(self) -> str:
         from ..present import sweep
 
-        stream = io.StringIO()
-        sweep.write(self.sweep, stream, color=False)
-        return stream.getvalue()
-
-    def _repr_html_(self) -> str:
-        return preformatted(str(self))
+        return text_of(lambda stream: sweep.write(self.sweep, stream, color=False))
 
 
-class TrialResult:
+class TrialResult(Shown):
     """The cures that were compiled for findings, and what came of them.
 
     Args:
@@ -487,9 +474,4 @@ class TrialResult:
     def __str__(self) -> str:
         from ..present import trials
 
-        stream = io.StringIO()
-        trials.write(self.run, stream, color=False)
-        return stream.getvalue()
-
-    def _repr_html_(self) -> str:
-        return preformatted(str(self))
+        return text_of(lambda stream: trials.write(self.run, stream, color=False))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import subprocess
 
-_PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+_SENT_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def signals_for(
         if count > 1 and repeated is not None:
             process.send_signal(repeated)
 
-    handlers = {**dict.fromkeys(waited, wait), **dict.fromkeys(_PASSED_ON, pass_on)}
+    handlers = {**dict.fromkeys(waited, wait), **dict.fromkeys(_SENT_ON, pass_on)}
     previous_handlers = {
         number: signal.signal(number, handler) for number, handler in handlers.items()
     }

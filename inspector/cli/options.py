@@ -19,14 +19,13 @@ from ..base.errors import KinspectError
 from ..base.limits import COMPILE_SECONDS, MOST_SECONDS, natural
 from ..base.streams import PlainStream, dump_json, plain, underneath
 from ..base.writing import replacing_text, unwritable
-from ..present import markdown, text
-from ..present.document import Document
 from .declared import Options, option
 from .kept import keeping, say_unkept
 from .progress import print_message
 
 if TYPE_CHECKING:
     from ..bench.history.recorder import HistoryRecorder
+    from ..present.document import Document
 
 WORDS = "kinspect.words"
 """Key of click's context for the command line as it was typed, after the command."""
@@ -315,6 +314,10 @@ def write_form(
         if form == "json":
             dump_json(fields, stream)
         elif form == "md":
+            from ..present import markdown
+
             markdown.show(document, stream)
         else:
+            from ..present import text
+
             text.show(document, stream, color)

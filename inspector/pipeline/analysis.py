@@ -14,17 +14,6 @@ from ..base import limits, named_files
 from ..base.errors import KinspectError
 from ..base.version import VERSION
 from ..capture.kernel_patterns import choosing, matches
-from ..isa.asm.includes import Includes, includes_beside
-from ..isa.assembly import parse_text
-from ..isa.mnemonics import CLASSES
-from ..isa.waitflow.waits import COUNTERS
-from ..lint.catalogue import Catalogue
-from ..lint.engine import judge
-from ..lint.rule import Pack
-from ..lint.schema import DEFAULT_PACK, load_named
-from ..metrics.catalogue import specs
-from ..metrics.kernel import kernel_report
-from ..metrics.subject import KernelCode
 from ..model import (
     Function,
     KernelReport,
@@ -36,10 +25,12 @@ from ..model import (
 )
 from .analysis_options import AnalysisOptions
 from .context import Context
-from .launch_facts import launch_facts
 from .naming import kernel_id, names_of_function
 
 if TYPE_CHECKING:
+    from ..isa.asm.includes import Includes
+    from ..lint.catalogue import Catalogue
+    from ..lint.rule import Pack
     from .timing import LaunchPrice
 
 ANALYSIS_VERSION = 53
@@ -64,14 +55,20 @@ def analyze_text(
     Args:
         includes: what it may include; None: what lies beside the context's file.
     """
-    includes = includes or includes_beside(Path(context.path))
-    return analyze_program(parse_text(text, context.path, includes), context, text)
+    return analyze_program(_parsed(text, context, includes), context, text)
+
+
+def _parsed(text: str, context: Context, includes: Includes | None = None) -> Program:
+    # What is analysed is imported here: a report that was kept needs none of it.
+    from ..isa.asm.includes import includes_beside
+    from ..isa.assembly import parse_text
+
+    return parse_text(text, context.path, includes or includes_beside(Path(context.path)))
 
 
 def analyses_of_text(text: str, context: Context) -> Iterator[KernelReport]:
     """As `analyze_text`, but each report comes as soon as its kernel is analysed and judged."""
-    program = parse_text(text, context.path, includes_beside(Path(context.path)))
-    options = context.analysis
+    program, options = _parsed(text, context), context.analysis
     if not options.judges_all:
         yield from analyze_program(program, context, text)
         return
@@ -107,6 +104,10 @@ def _analysed(
     program: Program, context: Context, text: str, share: float
 ) -> Iterator[tuple[KernelReport, LaunchPrice | None]]:
     """Yields each kernel's report without findings, and what work takes of its launch's time."""
+    from ..metrics.kernel import kernel_report
+    from ..metrics.subject import KernelCode
+    from .launch_facts import launch_facts
+
     arch = _arch(program, context)
     machine, notes = _machine(arch)
     functions = _chosen_functions(program, context)
@@ -193,6 +194,8 @@ def _judged(
     price: LaunchPrice | None,
 ) -> KernelReport:
     """A report with its findings; where there are none, with what some costs take of its launch."""
+    from ..lint.engine import judge
+
     said = judge(pack, report, source_text, price)
     if not said.findings and report.time is not None and price is not None:
         time = replace(report.time, savings=report.time.savings or price.savings())
@@ -203,18 +206,27 @@ def _judged(
 @functools.cache
 def catalogue() -> Catalogue:
     """Returns the names that rules may use."""
+    from ..isa.mnemonics import CLASSES
+    from ..isa.waitflow.waits import COUNTERS
+    from ..lint.catalogue import Catalogue
+    from ..metrics.catalogue import specs
+
     return Catalogue.of(specs(), [*CLASSES, *COUNTERS])
 
 
 @functools.cache
 def recommended_pack() -> Pack:
     """Returns the default pack with its preview rules; read once."""
+    from ..lint.schema import DEFAULT_PACK, load_named
+
     return load_named(DEFAULT_PACK, catalogue())
 
 
 @functools.cache
 def default_pack() -> Pack:
     """Returns the pack that `analyze` applies: the default one without its preview rules."""
+    from ..lint.schema import DEFAULT_PACK, load_named
+
     return load_named(DEFAULT_PACK, catalogue(), previews=False)
 
 

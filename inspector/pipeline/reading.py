@@ -17,8 +17,6 @@ from ..base.named_files import file_bytes, file_text, named_text, own_cache
 from ..base.status import doing
 from ..capture.kernel_patterns import choosing
 from ..capture.targets import Target, triton_metadata
-from ..isa.asm.includes import no_includes
-from ..metrics.catalogue import fits
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
 from .context import Context
@@ -194,6 +192,7 @@ def load_saved(path: Path) -> Report:
 
 def _open(path: Path, artifacts: frozenset[str] | None) -> SavedReport:
     """Opens a saved report; `artifacts` are the kinds to unpack of an archive, None: all."""
+    from ..metrics.catalogue import fits
     from ..report.json_read import SavedReport
 
     if path.suffix == ".json":
@@ -256,6 +255,8 @@ def _reanalysed(kernel: KernelReport) -> KernelReport:
     on the command line, which the archive does not hold, if it does not say whether it was
     (analysis 20 and before), or if its code was disassembled.
     """
+    from ..isa.asm.includes import no_includes
+
     text = artifact_text(kernel.artifacts.get("amdgcn"))
     if text is None or kernel.demand is None or kernel.demand.typed:
         return kernel

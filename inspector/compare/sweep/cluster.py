@@ -91,12 +91,12 @@ class HostedOutcome(Protocol):
         ...
 
 
-Outcome = TypeVar("Outcome", bound=HostedOutcome)
+Hosted = TypeVar("Hosted", bound=HostedOutcome)
 
 
 def work_for(
-    triton_key: str, python: str | None, task: Callable[[Job, Compiler], Outcome]
-) -> Callable[[Job], Outcome]:
+    triton_key: str, python: str | None, task: Callable[[Job, Compiler], Hosted]
+) -> Callable[[Job], Hosted]:
     """The function of the cluster's tasks: a picklable `task` that checks its machine first.
 
     Args:
@@ -108,8 +108,8 @@ def work_for(
 
 
 def _run_there(
-    expected: ExpectedSoftware, task: Callable[[Job, Compiler], Outcome], job: Job
-) -> Outcome:
+    expected: ExpectedSoftware, task: Callable[[Job, Compiler], Hosted], job: Job
+) -> Hosted:
     """Runs in a worker."""
     from ...compile.pool import compiler_of_process
 
@@ -129,5 +129,5 @@ def _run_there(
             "install the same one there: another compiler gives other code",
         )
     outcome: Any = task(job, compiler)
-    hosted: Outcome = replace(outcome, host=host if host != expected.host else None)
+    hosted: Hosted = replace(outcome, host=host if host != expected.host else None)
     return hosted
