@@ -47,20 +47,27 @@ async def until(pilot: Pilot[Any], holds: Callable[[], object], seconds: float =
     raise AssertionError(text_of(pilot.app))
 
 
-async def each_size(pilot: Pilot[Any], name: str = "") -> AsyncIterator[tuple[int, int]]:
+Sizes = tuple[tuple[int, int], ...]
+
+
+async def each_size(
+    pilot: Pilot[Any], name: str = "", sizes: Sizes = SIZES
+) -> AsyncIterator[tuple[int, int]]:
     """Resizes the terminal to each size; with a name, holds each screen against a snapshot."""
-    for width, height in SIZES:
+    for width, height in sizes:
         await pilot.resize_terminal(width, height)
-        for _ in range(3):  # what is laid out once widgets have their sizes
-            await pilot.pause()
+        before, shown = "", text_of(pilot.app)
+        while before != shown:  # some is laid out once widgets have their sizes
+            await pilot.pause(0.1)
+            before, shown = shown, text_of(pilot.app)
         if name:
             snapshot(pilot.app, f"{name}_{width}x{height}")
         yield width, height
 
 
-async def snapshots(pilot: Pilot[Any], name: str) -> None:
+async def snapshots(pilot: Pilot[Any], name: str, sizes: Sizes = SIZES) -> None:
     """Holds the screen at each size against its snapshot."""
-    async for _ in each_size(pilot, name):
+    async for _ in each_size(pilot, name, sizes):
         pass
 
 

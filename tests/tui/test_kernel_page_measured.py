@@ -35,7 +35,7 @@ from kinspect.tui.screens.profile.profile_page import ProfilePage
 from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
-from tui_screens import each_size, snapshots, text_of, until
+from tui_screens import SIZES, each_size, snapshots, text_of, until
 
 TESTS = Path(__file__).parent.parent
 ISA = TESTS / "data" / "isa"
@@ -174,7 +174,7 @@ def gutter(page: KernelPage, kind: str, line: int) -> str:
 
 
 async def test_the_gutter_has_a_measured_column(opened: Any, stalled: KernelReport) -> None:
-    async with page_of(opened, stalled, (80, 24)) as (pilot, page):
+    async with page_of(opened, stalled, (200, 60)) as (pilot, page):
         await pilot.press("t")
         await pilot.pause()
         text = text_of(pilot.app)
@@ -187,7 +187,7 @@ async def test_the_gutter_has_a_measured_column(opened: Any, stalled: KernelRepo
         assert stalled.measured_lines[0].stall_cycles == 0
         for line in (stalled.measured_lines[0].line, worst.line + 1):
             assert "." not in gutter(page, "amdgcn", line)
-        await snapshots(pilot, "kernel_measured")
+        await snapshots(pilot, "kernel_measured", SIZES[::-1])
 
 
 async def test_source_and_ttgir_have_the_sums_of_source_lines(

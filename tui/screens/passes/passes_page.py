@@ -20,15 +20,16 @@ from ....inspector.explain.view import configuration
 from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
-from ...widgets.code import CodeView
 from ...widgets.filter_line import FilterLine
 from ...widgets.find_line import FindLine
+from ...widgets.table import Table
+from ...widgets.table_rows import ColumnHead, TableRow
 from ..kernel_chooser import kernel_chooser, worst_kernel
 from ..text_dialogues import ExplainScreen
 from .diff_pane import DiffPane
-from .diff_view import DiffView, plain, whole_line
+from .diff_view import DiffView, whole_line
 from .pass_line import PassLine
-from .pass_list import PassList, list_text
+from .pass_list import PassList
 from .reading import HistoryResult, PassText, Result, Span, results_from_child
 from .timeline import Listed, Timeline, thing_title, why_no_dump
 
@@ -62,7 +63,6 @@ class PassesPage(Page):
     PassesPage.-wide > #body > #left { width: 48%; min-width: 62; max-width: 100; height: 100%; }
     PassesPage.-wide > #body > #right { width: 1fr; height: 100%; }
     PassesPage.-tall > PassLine { height: 4; }
-    PassesPage #heads { height: 1; color: $foreground 60%; text-wrap: nowrap; text-style: bold; }
     PassesPage #title { height: 1; background: $panel; padding: 0 1; text-wrap: nowrap;
         text-overflow: ellipsis; }
     PassesPage #none { padding: 1 2; display: none; }
@@ -100,8 +100,7 @@ class PassesPage(Page):
         yield Static(id="none", markup=False)
         with Container(id="body"):
             with Vertical(id="left"):
-                yield Static(id="heads", markup=False)
-                yield PassList()
+                yield PassList(least_first=32)
                 yield FilterLine("a part of the pass's name", "PassList", id="filter")
             yield DiffPane(self._compute, id="right")
 
@@ -156,7 +155,7 @@ class PassesPage(Page):
         self.set_class(False, "-none")
         self.query_one("#about", Static).update("reading the pass dump …", layout=False)
         self.query_one(PassLine).show(None, 0, None)
-        self.query_one(PassList).show(plain(), 0)
+        self.query_one(PassList).show((ColumnHead("", "", 0),), 0, lambda row: TableRow(()))
         self.query_one(DiffPane).clear()
         self.run_worker(partial(self._read, path), thread=True, exclusive=True, group="read")
 
@@ -254,15 +253,11 @@ class PassesPage(Page):
         view = self.query_one(PassList)
         needle = self.query_one("#filter", FilterLine).value
         self._shown = self._timeline.shown(self._listed, needle)
-        if not self._shown:
-            view.show(plain("no pass has these words"), 0)
-        else:
+        if self._shown:
             following = [n for n in self._shown if n >= self._index] or self._shown[-1:]
             self._index = following[0]
-            width = view.size.width - 1  # the scrollbar
-            heads, text = list_text(self._timeline, self._shown, width, self._mark)
-            self.query_one("#heads", Static).update(heads, layout=False)
-            view.show(text, self._shown.index(self._index))
+        cursor = self._shown.index(self._index) if self._shown else 0
+        view.show_passes(self._timeline, self._shown, self._mark, cursor)
         self._update_summary()
         self._follow_cursor()
 
@@ -278,12 +273,13 @@ class PassesPage(Page):
             work = partial(self._read, self._path, span)
             self.run_worker(work, thread=True, exclusive=True, group="diff")
 
-    def on_code_view_moved(self, event: CodeView.Moved) -> None:
-        if isinstance(event.view, PassList) and event.line < len(self._shown):
-            self._index = self._shown[event.line]
-            self._follow_cursor()
+    def on_table_moved(self, event: Table.Moved) -> None:
+        """Follows the list's cursor."""
+        self._index = self._shown[event.row]
+        self._follow_cursor()
 
-    def on_row_list_opened(self) -> None:
+    def on_table_opened(self) -> None:
+        """Gives the diff the focus."""
         self.query_one(DiffView).focus()
 
     def on_pass_line_picked(self, event: PassLine.Picked) -> None:
