@@ -104,4 +104,5 @@ def time_resolution(dispatches: Dispatches, rows: Rows) -> TimeResolution:
 def durations(dispatches: Dispatches, rows: Rows) -> Rows:
     """Returns the durations in ns of the rows that have a beginning and a later end."""
     start, end = (np.asarray(column)[rows] for column in (dispatches.start, dispatches.end))
-    return (end - start)[(start != NONE) & (end > start)]
+    lengths: Rows = (end - start)[(start != NONE) & (end > start)]
+    return lengths

@@ -71,7 +71,7 @@ def land(
     `addresses`: addresses of the instructions; None: places are located by order and text.
     """
     samples, traced = tuple(samples), tuple(traced)
-    places = [item.place for item in (*samples, *traced)]
+    places = [*(sample.place for sample in samples), *(item.place for item in traced)]
     locator = PlaceLocator(functions, addresses)
     locations = locator.locate(tuple(dict.fromkeys(places)))
     sums: dict[Instruction | CodePlace, LineSum] = {}
@@ -173,7 +173,8 @@ def _addresses(
 
 
 def _have_addresses(samples: Sequence[Samples], traced: Sequence[Traced]) -> bool:
-    return any(item.place.offset is not None for item in (*samples, *traced))
+    places = [*(sample.place for sample in samples), *(line.place for line in traced)]
+    return any(place.offset is not None for place in places)
 
 
 def _unlanded(

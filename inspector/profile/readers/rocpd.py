@@ -46,8 +46,8 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
 
 def _read(path: Path, name: str, database: Database, builder: RecordingBuilder) -> None:
     old = _is_v1(database)
-    form, profiler = (_V1, "rocprof") if old else (FORMAT, "rocpd")
-    builder.begin(Part(name, str(path), form, profiler=profiler))
+    form = _V1 if old else FORMAT
+    builder.begin(Part(name, str(path), form, profiler="rocprof" if old else "rocpd"))
     if unfinished(path):
         builder.fail(
             path,
