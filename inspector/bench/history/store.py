@@ -103,8 +103,7 @@ class History:
             return
         memory = _json({"compute_units": gpu.compute_units, "memory_bytes": gpu.memory_bytes})
         run = (bench.date, bench.kernel, bench.path, gpu.name, gpu.arch, bench.mode, memory)
-        run = (*run, _json(dict(bench.versions)))
-        self._add("run", run, "result", map(_row, bench.timed))
+        self._add("run", (*run, _json(dict(bench.versions))), "result", map(_row, bench.timed))
 
     def add_analysis(self, analysis: Analysis) -> int | None:
         """Stores a run of `analyze` or `lint`, unless it has no kernels; returns its number."""

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from ...base.documents import own_yaml
 from . import counters
-from .counters import figure
+from .counters import figure, table
 from .peaks import DevicePeaks
 from .readings import PassReadings, Readings
 
-_FILE = Path(__file__).with_name("formulas.yaml")
+if TYPE_CHECKING:
+    from .derived import Derived
+
 _KB = 1024
-
-
-class Sink(Protocol):
-    """The receiver of metrics, and of reasons why some could not be computed."""
-
-    def add(self, name: str, value: float, unit: str, note: str) -> None:
-        """Adds a metric."""
-        ...
-
-    def add_missing(self, name: str, reason: str) -> None:
-        """Notes why a metric could not be computed."""
-        ...
 
 
 class Amount(Struct):
@@ -80,7 +67,7 @@ class _Operations(Struct):
     missing: list[str]
 
 
-def add(sink: Sink, readings: Readings, device: DevicePeaks) -> None:
+def add(sink: Derived, readings: Readings, device: DevicePeaks) -> None:
     """Adds all metrics of amounts, rates and peaks."""
     read = _traffic(readings, device, "read_bytes", "FETCH_SIZE", "FetchSize")
     write = _traffic(readings, device, "write_bytes", "WRITE_SIZE", "WriteSize")
@@ -106,7 +93,7 @@ def _traffic(readings: Readings, device: DevicePeaks, kind: str, *names: str) ->
             amount = Amount()
             amount.add_counter(name, counted, _KB)
             return amount
-    for entry in _table()[kind]:
+    for entry in table("formulas.yaml")[kind]:
         archs = tuple(entry["architectures"])
         if device.arch is None or not _is_of(device.arch, archs):
             continue
@@ -137,7 +124,7 @@ def _total(read: Amount | None, write: Amount | None) -> Amount | None:
     return total
 
 
-def _memory_share(sink: Sink, moved: Amount, device: DevicePeaks) -> None:
+def _memory_share(sink: Derived, moved: Amount, device: DevicePeaks) -> None:
     name, peak = "measured.share.memory", device.memory_bytes_per_s
     if peak is None:
         sink.add_missing(name, "the device's memory bandwidth is unknown")
@@ -156,7 +143,7 @@ def _operations(readings: Readings, device: DevicePeaks, kind: str) -> _Operatio
     exists = counters.known(device.arch) if device.arch else frozenset()
     operations: dict[str, Amount] = {}
     missing: list[str] = []
-    for element, terms in _table()[kind].items():
+    for element, terms in table("formulas.yaml")[kind].items():
         existing = {name: factor for name, factor in terms.items() if not exists or name in exists}
         amount = Amount()
         for name, factor in existing.items():
@@ -167,17 +154,21 @@ def _operations(readings: Readings, device: DevicePeaks, kind: str) -> _Operatio
                 amount.add_counter(name, counted, factor)
         if amount.passes:
             operations[element] = amount
-    for element, name in _table().get(f"{kind}_derived", {}).items():
+    for element, name in table("formulas.yaml").get(f"{kind}_derived", {}).items():
         counted = readings.together(name)
         if counted is not None and element not in operations:
             amount = operations[element] = Amount()
             amount.add_counter(name, counted, 1)
-            missing = [m for m in missing if m not in _table()[kind][element]]
+            missing = [m for m in missing if m not in table("formulas.yaml")[kind][element]]
     return _Operations(operations, missing)
 
 
 def _flops(
-    sink: Sink, matrix: _Operations, vector: _Operations, moved: Amount | None, device: DevicePeaks
+    sink: Derived,
+    matrix: _Operations,
+    vector: _Operations,
+    moved: Amount | None,
+    device: DevicePeaks,
 ) -> None:
     """Adds the operations, their rate, and their number per byte; at least, if some are unknown."""
     total = Amount()
@@ -202,7 +193,7 @@ def _flops(
     _roof(sink, matrix, vector, total, device)
 
 
-def _matrix_share(sink: Sink, matrix: _Operations, device: DevicePeaks) -> None:
+def _matrix_share(sink: Derived, matrix: _Operations, device: DevicePeaks) -> None:
     """Adds the rate of matrix operations as a share of the peaks of their element types."""
     name, share, terms = "measured.share.mfma", 0.0, []
     if not matrix.by_element:
@@ -225,7 +216,7 @@ def _matrix_share(sink: Sink, matrix: _Operations, device: DevicePeaks) -> None:
 
 
 def _roof(
-    sink: Sink, matrix: _Operations, vector: _Operations, total: Amount, device: DevicePeaks
+    sink: Derived, matrix: _Operations, vector: _Operations, total: Amount, device: DevicePeaks
 ) -> None:
     """Adds the peak for this mix: all operations over the time they need at their types' peaks."""
     name, seconds, terms = "roofline.peak_flops_per_s", 0.0, []
@@ -252,8 +243,3 @@ def _roof(
 def _peak(device: DevicePeaks, peaks: Mapping[str, float], element: str) -> float | None:
     per_clock = peaks.get(element)
     return device.flops_per_s(per_clock) if per_clock is not None else None
-
-
-@functools.cache
-def _table() -> Any:
-    return own_yaml(_FILE)

@@ -145,14 +145,14 @@ def _rules() -> tuple[_CounterRule, ...]:
             text=entry["text"],
             source=entry["source"],
         )
-        for entry in _read("counters.yaml")
+        for entry in table("counters.yaml")
     )
 
 
 @functools.cache
 def _tables() -> _Tables:
     """Reads the names, blocks, limits and operands of `counter_names.yaml`."""
-    raw = _read("counter_names.yaml")
+    raw = table("counter_names.yaml")
     tables = _Tables(raw["like"], frozenset(raw["guessed"].split()), prefixes=raw["prefixes"])
     for entry in raw["limits"]["architectures"]:
         for arch in entry["architectures"].split():
@@ -182,7 +182,9 @@ def _add(tables: _Tables, archs: Iterable[str], names: Iterable[str]) -> None:
         tables.names.setdefault(arch, set()).update(names)
 
 
-def _read(name: str) -> Any:
+@functools.cache
+def table(name: str) -> Any:
+    """A YAML file of this folder."""
     return own_yaml(_FOLDER / name)
 
 

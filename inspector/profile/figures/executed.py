@@ -8,17 +8,15 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from ...base.documents import own_yaml
 from ...isa.operations import Operations, operations
 from ...machines.target_names import base_arch
 from ...model import Instruction
+from .counters import table
 
-_FILE = Path(__file__).with_name("executed.yaml")
 WAVES: Final = "SQ_WAVES"
 CONFLICTS: Final = "SQ_LDS_BANK_CONFLICT"
 _MATRIX_UNIT: Final = 512
@@ -132,5 +130,5 @@ def rules() -> Mapping[str, CounterRule]:
             matrix=entry.get("matrix"),
             operations=entry.get("operations"),
         )
-        for name, entry in own_yaml(_FILE)["counters"].items()
+        for name, entry in table("executed.yaml")["counters"].items()
     }

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
-from ...base.documents import own_yaml
 from ...machines import load, names
 from ...machines.products import Product, find_product, shared_bandwidth
 from ...machines.target_names import base_arch
 from ...model import Machine
 from ...model.recording import Agent
+from .counters import table
 
-_FOLDER = Path(__file__).parent
 _MATRIX = re.compile(
     r"v_(?:mfma|wmma)_(?:scale_)?[a-z]+\d+_(?P<m>\d+)x(?P<n>\d+)x(?P<k>\d+)_?(?:\d+b_)?"
     r"(?P<element>xf32|f16|bf16|f32|f64|fp8|bf8|f8f6f4|i8|iu8)"
@@ -94,7 +91,7 @@ def _candidates(
 ) -> Mapping[str, _Candidates]:
     """Returns what each source says of the figures of `DevicePeaks`, by their names."""
     recorded, target = "the recording", "the target"
-    xccs = 1 if arch is not None and arch not in _table("quirks.yaml")["several_xccs"] else None
+    xccs = 1 if arch is not None and arch not in table("quirks.yaml")["several_xccs"] else None
     bandwidth = shared_bandwidth(arch) if arch else None
     return {
         "cus": ((agent.cus, recorded), *_of_product(product, "cus"), *_of_machine(machine, "cus")),
@@ -142,7 +139,7 @@ def matrix_peaks(machine: Machine) -> Mapping[str, float]:
 
 def vector_peaks(arch: str) -> Mapping[str, float]:
     """Operations per clock and CU of vector instructions, by element type."""
-    entries: Iterable[Mapping[str, Any]] = _table("formulas.yaml")["vector_peaks"]
+    entries: Iterable[Mapping[str, Any]] = table("formulas.yaml")["vector_peaks"]
     peaks = (entry["flops"] for entry in entries if arch in entry["architectures"])
     return dict(next(peaks, {}))
 
@@ -163,9 +160,3 @@ def _of_machine(machine: Machine | None, figure: str) -> _Candidates:
         return ()
     source = machine.sources.get(figure, "")
     return ((getattr(machine, figure), f"the target's machine file ({source})"),)
-
-
-@functools.cache
-def _table(name: str) -> Any:
-    """A YAML file of this folder."""
-    return own_yaml(_FOLDER / name)

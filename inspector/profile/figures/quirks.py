@@ -5,20 +5,15 @@ A recording is kept as it is; these functions say what its figures mean.
 
 from __future__ import annotations
 
-import functools
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from ...base.documents import own_yaml
 from ...machines.target_names import base_arch
 from ...model.recording import NONE, Dispatches, KernelShape
+from .counters import table
 
 Rows = NDArray[np.int64]
-_FILE = Path(__file__).with_name("quirks.yaml")
 _UNUSABLE_NS = 1_000_000
 """Times that are all multiples of a millisecond were rounded by a spreadsheet, not by a clock."""
 _LEAST_TIMES = 16
@@ -49,7 +44,7 @@ class TimeResolution(Struct, frozen=True):
 def registers(shape: KernelShape, arch: str | None) -> Registers:
     """Returns the registers per lane that a shape's recorded counts mean on a target."""
     base = base_arch(arch) if arch else ""
-    entry = next((e for e in _table()["registers"] if base in e["architectures"]), None)
+    entry = next((e for e in table("quirks.yaml")["registers"] if base in e["architectures"]), None)
     if entry is None or shape.vgpr is None:
         return Registers(shape.vgpr, shape.accum_vgpr, is_offset=False)
     if entry.get("halved") and not shape.accum_vgpr:
@@ -67,7 +62,7 @@ def registers(shape: KernelShape, arch: str | None) -> Registers:
 
 def sgprs(shape: KernelShape, arch: str | None) -> tuple[int | None, str]:
     """Returns the SGPRs per wave, None if the recorded number is a constant; and a note."""
-    entry = _table()["sgpr_constant"]
+    entry = table("quirks.yaml")["sgpr_constant"]
     base = base_arch(arch) if arch else ""
     if shape.sgpr == entry["value"] and base.startswith(tuple(entry["architectures"])):
         return None, f"SGPR_Count is always {entry['value']} on {base}: unknown"
@@ -91,9 +86,11 @@ def per_xcc(
     return value / xccs, f"GRBM_GUI_ACTIVE is summed over XCCs: ÷ {xccs}"
 
 
-def time_resolution(table: Dispatches, rows: Rows) -> TimeResolution:
+def time_resolution(dispatches: Dispatches, rows: Rows) -> TimeResolution:
     """Determines the resolution of the times of some dispatches."""
-    times = np.concatenate([np.asarray(column)[rows] for column in (table.start, table.end)])
+    times = np.concatenate(
+        [np.asarray(column)[rows] for column in (dispatches.start, dispatches.end)]
+    )
     times = times[times != NONE]
     step = int(np.gcd.reduce(times)) if len(times) else 1
     if step >= _UNUSABLE_NS:
@@ -104,12 +101,8 @@ def time_resolution(table: Dispatches, rows: Rows) -> TimeResolution:
     return TimeResolution(note=f"times are multiples of {step} ns: so fine is a duration")
 
 
-def durations(table: Dispatches, rows: Rows) -> Rows:
+def durations(dispatches: Dispatches, rows: Rows) -> Rows:
     """Returns the durations in ns of the rows that have a beginning and a later end."""
-    start, end = (np.asarray(column)[rows] for column in (table.start, table.end))
-    return (end - start)[(start != NONE) & (end > start)]
-
-
-@functools.cache
-def _table() -> Any:
-    return own_yaml(_FILE)
+    start, end = (np.asarray(column)[rows] for column in (dispatches.start, dispatches.end))
+    lengths: Rows = (end - start)[(start != NONE) & (end > start)]
+    return lengths

@@ -6,19 +6,19 @@ neither dropped nor spread over the lines that they may belong to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from ...base.errors import KinspectError
 from ...base.named_files import MOST_BYTES, is_named, opened, opened_named
 from ...isa.asm.includes import includes_beside
 from ...isa.assembly import parse_text
-from ...model import Function, KernelReport, MeasuredLine, Program
+from ...model import Function, Instruction, KernelReport, MeasuredLine, Program
 from ...model.recording import CodePlace, Samples, Traced
 from .addresses import AddressMap, addresses_of, disassembled
-from .locating import Location, PlaceLocator, Unlocated
+from .locating import PlaceLocator, Unlocated
 from .sums import LineSum, Unplaced, missing
 
 
@@ -73,45 +73,34 @@ def land(
     samples, traced = tuple(samples), tuple(traced)
     places = [*(sample.place for sample in samples), *(item.place for item in traced)]
     locator = PlaceLocator(functions, addresses)
-    sums = _Sums(locator.locate(tuple(dict.fromkeys(places))))
-    for sample in samples:
-        sums.at(sample.place).add_samples(sample)
-    for item in traced:
-        sums.at(item.place).add_traced(item)
-    notes = list(locator.notes)
-    if len({sample.method for sample in samples}) > 1:
-        notes.append("samples of two methods (host_trap and stochastic) are added up")
-    loops = _innermost(functions[0]) if functions else {}
-    unplaced = sums.unplaced()
-    return Landing(
-        tuple(total.measured(loops.get(line)) for line, total in sorted(sums.by_line.items())),
-        unplaced,
-        (*notes, *missing(unplaced)),
-    )
+    locations = locator.locate(tuple(dict.fromkeys(places)))
+    sums: dict[Instruction | CodePlace, LineSum] = {}
 
-
-class _Sums(Struct):
-    """Measurements added up: by line, and by place where the line is unknown."""
-
-    locations: Mapping[CodePlace, Location]
-    by_line: dict[int, LineSum] = field(default_factory=dict)
-    by_place: dict[CodePlace, LineSum] = field(default_factory=dict)
-
-    def at(self, place: CodePlace) -> LineSum:
-        """Returns the sum that a measurement at a place is added to."""
-        location = self.locations[place]
+    def total_at(place: CodePlace) -> LineSum:
+        location = locations[place]
         if isinstance(location, Unlocated):
-            return self.by_place.setdefault(place, LineSum())
-        total = self.by_line.setdefault(location.line, LineSum(location, place))
+            return sums.setdefault(place, LineSum(place))
+        total = sums.setdefault(location, LineSum(place))
         if total.address is None:
             total.address = place.offset if place.offset is not None else location.address
         return total
 
-    def unplaced(self) -> tuple[Unplaced, ...]:
-        """Returns the sums without a line."""
-        return tuple(
-            _unplaced(place, self.locations[place], total) for place, total in self.by_place.items()
-        )
+    for sample in samples:
+        total_at(sample.place).add_samples(sample)
+    for item in traced:
+        total_at(item.place).add_traced(item)
+    notes = list(locator.notes)
+    if len({sample.method for sample in samples}) > 1:
+        notes.append("samples of two methods (host_trap and stochastic) are added up")
+    loops = _innermost(functions[0]) if functions else {}
+    lines, unplaced = [], []
+    for key, total in sums.items():
+        if isinstance(key, Instruction):
+            lines.append(total.measured(key, loops.get(key.line)))
+        elif isinstance(location := locations[key], Unlocated):
+            unplaced.append(total.unplaced(location.why, location.lines))
+    lines.sort(key=lambda line: line.line)
+    return Landing(tuple(lines), tuple(unplaced), (*notes, *missing(unplaced)))
 
 
 def code_of(report: KernelReport, program: Program) -> tuple[Function, ...]:
@@ -204,16 +193,3 @@ def _innermost(function: Function) -> dict[int, str]:
             for instruction in function.instructions[span.start : span.stop]:
                 loop_of_line[instruction.line] = loop.id
     return loop_of_line
-
-
-def _unplaced(place: CodePlace, location: Location, total: LineSum) -> Unplaced:
-    assert isinstance(location, Unlocated)
-    return Unplaced(
-        place=place,
-        why=location.why,
-        lines=location.lines,
-        samples=total.samples or 0,
-        hits=total.hits or 0,
-        latency_cycles=total.latency or 0,
-        stall_cycles=total.stall or 0,
-    )

@@ -31,53 +31,47 @@ class Unplaced(Struct, frozen=True):
 
 
 class LineSum(Struct):
-    """Sums of the measurements at an instruction; None where nothing of the kind was recorded."""
+    """Sums of the measurements at an instruction or place, by the fields of `MeasuredLine`.
 
-    instruction: Instruction | None = None
-    place: CodePlace | None = None
+    A field of which nothing was recorded is not in it.
+    """
+
+    place: CodePlace
     address: int | None = None
-    hits: int | None = None
-    latency: int | None = None
-    stall: int | None = None
-    idle: int | None = None
-    samples: int | None = None
-    issued: int | None = None
+    amounts: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
 
     def add_samples(self, item: Samples) -> None:
-        self.samples = (self.samples or 0) + item.count
-        if item.issued is not None:
-            self.issued = (self.issued or 0) + item.issued
+        self._add(samples=item.count, issued=item.issued)
         for reason, count in item.reasons.items():
             self.reasons[reason] = self.reasons.get(reason, 0) + count
 
     def add_traced(self, item: Traced) -> None:
-        self.hits = (self.hits or 0) + item.hits
-        self.latency = (self.latency or 0) + item.latency
-        self.stall = (self.stall or 0) + item.stall
-        if item.idle is not None:
-            self.idle = (self.idle or 0) + item.idle
+        self._add(hits=item.hits, latency_cycles=item.latency, stall_cycles=item.stall)
+        self._add(idle_cycles=item.idle)
 
-    def measured(self, loop: str | None) -> MeasuredLine:
+    def _add(self, **amounts: int | None) -> None:
+        for name, amount in amounts.items():
+            if amount is not None:
+                self.amounts[name] = self.amounts.get(name, 0) + amount
+
+    def measured(self, instruction: Instruction, loop: str | None) -> MeasuredLine:
         """Returns the sums as a line of the report; `loop` is the innermost loop's id."""
-        assert self.instruction is not None
-        source = self.instruction.loc
-        if source is None and self.place is not None:
-            source = position(self.place.comment)
         return MeasuredLine(
-            line=self.instruction.line,
+            line=instruction.line,
             address=self.address,
-            mnemonic=self.instruction.mnemonic,
+            mnemonic=instruction.mnemonic,
             loop=loop,
-            source=source,
-            hits=self.hits,
-            latency_cycles=self.latency,
-            stall_cycles=self.stall,
-            idle_cycles=self.idle,
-            samples=self.samples,
-            issued=self.issued,
+            source=instruction.loc or position(self.place.comment),
             reasons=self.reasons,
+            **self.amounts,
         )
+
+    def unplaced(self, why: str, lines: tuple[int, ...]) -> Unplaced:
+        """Returns the sums as those of a place without a line."""
+        names = ("samples", "hits", "latency_cycles", "stall_cycles")
+        known = {name: self.amounts[name] for name in names if name in self.amounts}
+        return Unplaced(self.place, why, lines, **known)
 
 
 def missing(unplaced: Sequence[Unplaced]) -> list[str]:

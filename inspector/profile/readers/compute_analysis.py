@@ -46,13 +46,13 @@ def _is_ours(path: Path) -> bool:
 
 def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads databases, a part for each workload; damage is reported as an error."""
-    for path in group.files:
-        builder.tool.setdefault("name", "rocprof-compute")
-        try:
-            with open_database(path) as database:
-                _read(path, group.name, database, builder)
-        except (sqlite3.Error, OSError) as error:
-            builder.fail(path, f"{path.name}: cannot be read: {error}", _AGAIN)
+    (path,) = group.files
+    builder.tool.setdefault("name", "rocprof-compute")
+    try:
+        with open_database(path) as database:
+            _read(path, group.name, database, builder)
+    except sqlite3.Error as error:
+        builder.fail(path, f"{path.name}: cannot be read: {error}", _AGAIN)
 
 
 def _read(path: Path, name: str, database: Database, builder: RecordingBuilder) -> None:

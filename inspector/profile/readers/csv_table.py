@@ -121,7 +121,7 @@ class CsvTable(Struct):
                 else:
                     self.damage(line, f"{len(cells):,} columns instead of {width:,}")
 
-    def _lines(self, file: io.BufferedIOBase) -> Iterator[str]:
+    def _lines(self, file: io.BufferedReader) -> Iterator[str]:
         text = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="")
         line = "\n"
         while piece := text.readline(_LONGEST_LINE):

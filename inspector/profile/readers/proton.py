@@ -51,14 +51,14 @@ def _is_tree(file: Path) -> bool:
 
 def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the trees; one that does not decode is reported as damaged."""
-    for path in group.files:
-        builder.begin(Part(group.name, str(path), FORMAT, profiler="Proton"))
-        builder.tool.setdefault("name", "Proton")
-        try:
-            tree = _decoded(path)
-        except (msgspec.MsgspecError, RecursionError, ValueError, OSError, EOFError) as error:
-            builder.fail(path, f"{path.name}: damaged or cut off ({brief(error)})", _AGAIN)
-            continue
+    (path,) = group.files
+    builder.begin(Part(group.name, str(path), FORMAT, profiler="Proton"))
+    builder.tool.setdefault("name", "Proton")
+    try:
+        tree = _decoded(path)
+    except (msgspec.MsgspecError, RecursionError, ValueError, OSError, EOFError) as error:
+        builder.fail(path, f"{path.name}: damaged or cut off ({brief(error)})", _AGAIN)
+    else:
         _add(path, tree, builder)
 
 

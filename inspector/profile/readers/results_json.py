@@ -46,15 +46,12 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
 
 
 def read(group: FileGroup, builder: RecordingBuilder) -> None:
-    """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
-    for path in group.files:
-        builder.begin(Part(group.name, str(path), FORMAT, profiler="rocprofv3"))
-        builder.tool.setdefault("name", "rocprofv3")
-        try:
-            with open_plain(path) as file:
-                _read_document(path, JsonStream(file), builder)
-        except OSError as error:
-            builder.fail(path, f"{path.name}: cannot be read: {error.strerror}", "check the file")
+    """Reads a file; what lies behind damage is missing, and reported as an error."""
+    (path,) = group.files
+    builder.begin(Part(group.name, str(path), FORMAT, profiler="rocprofv3"))
+    builder.tool.setdefault("name", "rocprofv3")
+    with open_plain(path) as file:
+        _read_document(path, JsonStream(file), builder)
 
 
 def _read_document(path: Path, stream: JsonStream, builder: RecordingBuilder) -> None:

@@ -27,43 +27,35 @@ _SYMBOL = "rocpd_info_kernel_symbol"
 
 def find(files: Sequence[Path]) -> list[FileGroup]:
     """Databases with rocpd's or rocprof v1's tables, and files by their names that are broken."""
-    return [
-        FileGroup(f"{file.parent.name}/{file.name}", (file,)) for file in files if _is_ours(file)
-    ]
+    return [FileGroup.of_file(file) for file in files if _is_ours(file)]
 
 
 def read(group: FileGroup, builder: RecordingBuilder) -> None:
     """Reads the databases of a group; damaged tables are left out, with an error in the builder."""
-    for path in group.files:
-        try:
-            if not path.stat().st_size:
-                builder.begin(Part(group.name, str(path), FORMAT, profiler="rocpd"))
-                builder.fail(path, f"{path.name}: is empty: nothing was written", AGAIN)
-                continue
-            with open_database(path) as database:
-                old = _is_v1(database)
-                builder.begin(
-                    Part(
-                        group.name,
-                        str(path),
-                        _V1 if old else FORMAT,
-                        profiler="rocprof" if old else "rocpd",
-                    )
-                )
-                if unfinished(path):
-                    builder.fail(
-                        path,
-                        f"{path.name}: its journal is still there: the last rows are missing",
-                        "wait until the profiled program has ended, or profile again",
-                    )
-                if is_twin(path, path.with_suffix(".json"), builder):
-                    continue
-                if old:
-                    _read_v1(path, database, builder)
-                else:
-                    _read_rocpd(path, database, builder)
-        except (sqlite3.Error, OSError) as error:
-            builder.fail(path, f"{path.name}: cannot be read: {error}", hint_of(error))
+    (path,) = group.files
+    if not path.stat().st_size:
+        builder.begin(Part(group.name, str(path), FORMAT, profiler="rocpd"))
+        builder.fail(path, f"{path.name}: is empty: nothing was written", AGAIN)
+        return
+    try:
+        with open_database(path) as database:
+            _read(path, group.name, database, builder)
+    except sqlite3.Error as error:
+        builder.fail(path, f"{path.name}: cannot be read: {error}", hint_of(error))
+
+
+def _read(path: Path, name: str, database: Database, builder: RecordingBuilder) -> None:
+    old = _is_v1(database)
+    form = _V1 if old else FORMAT
+    builder.begin(Part(name, str(path), form, profiler="rocprof" if old else "rocpd"))
+    if unfinished(path):
+        builder.fail(
+            path,
+            f"{path.name}: its journal is still there: the last rows are missing",
+            "wait until the profiled program has ended, or profile again",
+        )
+    if not is_twin(path, path.with_suffix(".json"), builder):
+        (_read_v1 if old else _read_rocpd)(path, database, builder)
 
 
 def _is_ours(path: Path) -> bool:

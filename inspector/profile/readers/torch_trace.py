@@ -62,23 +62,19 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
 
 
 def read(group: FileGroup, builder: RecordingBuilder) -> None:
-    """Reads the files of a group; what lies behind damage is missing, and reported as an error."""
-    for path in group.files:
-        former_count = len(builder.dispatches)
-        builder.begin(Part(group.name, str(path), FORMAT, profiler="Chrome"))
-        if is_twin(path, path.with_suffix(".db"), builder):
-            continue
-        try:
-            with open_plain(path) as file:
-                trace = _Trace(path, JsonStream(file), builder)
-                trace.read()
-        except OSError as error:
-            builder.fail(path, f"{path.name}: cannot be read: {error}", "check the file")
-        if len(builder.dispatches) == former_count:
-            builder.note(
-                f"{path.name}: no kernels in this trace; PyTorch's profiler records them "
-                "with activities=[ProfilerActivity.CUDA] (also on ROCm)"
-            )
+    """Reads a file; what lies behind damage is missing, and reported as an error."""
+    (path,) = group.files
+    former_count = len(builder.dispatches)
+    builder.begin(Part(group.name, str(path), FORMAT, profiler="Chrome"))
+    if is_twin(path, path.with_suffix(".db"), builder):
+        return
+    with open_plain(path) as file:
+        _Trace(path, JsonStream(file), builder).read()
+    if len(builder.dispatches) == former_count:
+        builder.note(
+            f"{path.name}: no kernels in this trace; PyTorch's profiler records them "
+            "with activities=[ProfilerActivity.CUDA] (also on ROCm)"
+        )
 
 
 class _Trace(Struct):

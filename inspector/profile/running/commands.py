@@ -163,15 +163,15 @@ def _rocprofv3(profiler: Profiler, measurements: Measurements) -> Iterator[_Draf
     if (sampling := measurements.sampling) is not None:
         _require(profiler, "--pc-sampling-method", "PC sampling", "ROCm 6.4")
         # With the kernel trace, a sample's dispatch id leads to the kernel's name.
-        by_option = profiler.has("--pc-sampling-beta-enabled")
+        has_flag = profiler.has("--pc-sampling-beta-enabled")
         options = [
-            *("--kernel-trace", *(["--pc-sampling-beta-enabled"] if by_option else [])),
+            *("--kernel-trace", *(["--pc-sampling-beta-enabled"] if has_flag else [])),
             *("--pc-sampling-method", sampling.method, "--pc-sampling-unit", sampling.unit),
             *("--pc-sampling-interval", str(sampling.interval)),
         ]
         title = f"PC sampling ({sampling.method})"
         item = draft("pc-sampling", title, "results.json", options, "json")
-        if not by_option:
+        if not has_flag:
             item.environment = {"ROCPROFILER_PC_SAMPLING_BETA_ENABLED": "1"}
         yield item
 
