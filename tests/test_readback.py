@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.capture.options import CaptureOptions
+from kinspect.inspector.guest.process_tree import ChildError, answer_of_child
 from kinspect.inspector.model import Variant
 from kinspect.inspector.pipeline import capturing
 from kinspect.inspector.pipeline.collecting import collect
@@ -224,3 +226,26 @@ def test_the_report_says_it(tool_in_process: Callable[..., Any], tmp_path: Path)
     assert done.returncode == 0, done.stderr
     (launched,) = (its for its in json.loads(done.stdout)["kernels"] if its["name"] == "launched")
     assert launched["variant"]["emulated"][0]["value"] == "143"
+
+
+def test_a_child_answers_in_json() -> None:
+    assert answer_of_child(lambda: {"a": ["x" * 200_000]}, time.monotonic() + 60, "it") == {
+        "a": ["x" * 200_000]
+    }
+
+
+@pytest.mark.parametrize(
+    ("work", "seconds", "message", "is_late"),
+    [
+        (lambda: os._exit(3), 60, "it crashed", False),
+        (lambda: time.sleep(60), 0.2, "it takes too long", True),
+        (lambda: 1 / 0, 60, "ZeroDivisionError: division by zero", False),
+        (object, 60, "it crashed", False),
+    ],
+)
+def test_why_a_child_does_not_answer(
+    work: Callable[[], Any], seconds: float, message: str, is_late: bool
+) -> None:
+    with pytest.raises(ChildError, match=message) as failure:
+        answer_of_child(work, time.monotonic() + seconds, "it")
+    assert failure.value.is_late is is_late

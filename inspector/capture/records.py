@@ -78,8 +78,7 @@ class CaptureEnd(Struct, frozen=True):
 class CaptureOutcome:
     """The records of one capture, collected.
 
-    Attributes:
-        output: what the user's code printed.
+    `output`: what the user's code printed.
     """
 
     def __init__(self, plan: CapturePlan) -> None:
@@ -245,9 +244,8 @@ def _emulated(fields: Mapping[str, Any]) -> EmulatedValue:
 class Refusal(Struct, frozen=True):
     """A failure without its target, so that failures for several targets compare equal.
 
-    Attributes:
-        kernel: name of the kernel; None where the file failed.
-        place: the file, or `file:line`; None where `text` names it.
+    `kernel`: name of the kernel; None where the file failed.
+    `place`: the file, or `file:line`; None where `text` names it.
     """
 
     kernel: str | None
@@ -277,8 +275,7 @@ class Refusal(Struct, frozen=True):
 def merge_cases(failures: Mapping[Refusal, Sequence[str]]) -> dict[Refusal, list[str]]:
     """Merges failures of the front end that differ only in the case, such as autotune configs.
 
-    Args:
-        failures: refusal -> gfx names of the targets that failed; empty for all.
+    `failures`: refusal -> gfx names of the targets that failed; empty for all.
     """
     groups: dict[Refusal, list[Refusal]] = {}
     for failure in failures:

@@ -44,11 +44,10 @@ _SUFFIXES = frozenset((
 def resolve(text: str, archs: Sequence[str] = ()) -> list[Target]:
     """The targets that a command-line argument names.
 
-    Args:
-        text: a file, `file.py::kernel`, a dotted module name as after `python -m`, or a folder,
-            which means every target in it.
-        archs: gfx names of the command line: a kernel compiled for another target is compiled
-            again from the TTIR beside it. Empty: each is read for its own target.
+    `text`: a file, `file.py::kernel`, a dotted module name as after `python -m`, or a folder, which
+    means every target in it.
+    `archs`: gfx names of the command line: a kernel compiled for another target is compiled again
+    from the TTIR beside it. Empty: each is read for its own target.
 
     Raises:
         KinspectError: there is no such file, or kinspect cannot read it.

@@ -77,8 +77,7 @@ def for_archs(target: Target, archs: Sequence[str]) -> list[Target]:
 def compile_target(files: Mapping[str, Path]) -> CompileTarget | None:
     """The target of an entry, from its metadata, code or TTGIR; None where none of them tells.
 
-    Args:
-        files: stage (`targets.STAGES`) -> file.
+    `files`: stage (`targets.STAGES`) -> file.
     """
     stated = stated_target(triton_metadata(files.get("metadata")))
     if stated is not None:

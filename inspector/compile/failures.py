@@ -41,12 +41,7 @@ _HINT_EXCEPTION = "mend the kernel, or try other options"
 
 
 class _RaisedException(Struct, frozen=True):
-    """An exception of Triton's.
-
-    Args:
-        reason: the compiler's own first error, or name and text where it wrote none.
-        stage: the stage that raised it; None before the first.
-    """
+    """An exception of Triton's."""
 
     name: str
     text: str

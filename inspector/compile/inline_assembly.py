@@ -70,8 +70,7 @@ def names_files(ir: str) -> bool:
 
     What macros make of it is not seen here: the compiler's process can read no file then.
 
-    Args:
-        ir: TTIR, TTGIR or LLVM IR; in their strings two hexadecimal digits are a character.
+    `ir`: TTIR, TTGIR or LLVM IR; in their strings two hexadecimal digits are a character.
     """
     if "asm" not in ir and "\\" not in ir:  # an attribute's name may be escaped, too
         return False

@@ -40,8 +40,7 @@ class KeyedStatement(Struct, frozen=True):
 class Content(Struct, frozen=True):
     """A text's statements.
 
-    Args:
-        statements: in order, without definitions of layout aliases.
+    `statements`: in order, without definitions of layout aliases.
     """
 
     statements: tuple[KeyedStatement, ...]
@@ -111,10 +110,7 @@ def _statements(text: str) -> Iterator[KeyedStatement]:
 def _forms(
     text: str, values: dict[str, tuple[str, str]], bound_names: list[str]
 ) -> tuple[str, str]:
-    """Returns a statement's text, full and bare, with its operands' keys in place of their names.
-
-    Appends the names that the statement binds to `bound_names`.
-    """
+    """A statement's text, full and bare, with its operands' keys in place of their names."""
     operands: list[tuple[str, str]] = []
 
     def placeholder(match: re.Match[str]) -> str:

@@ -219,11 +219,7 @@ def _first_of_llir(passes: Sequence[CompilerPass], ttgir_end: int) -> int:
 
 
 def _with_changes(content: mmap.mmap, passes: Sequence[CompilerPass]) -> Iterator[CompilerPass]:
-    """Adds whether each pass changed the IR, and the layout conversions before it.
-
-    For the last of a run, whose result is unknown, the former is None. Canonical texts are compared
-    by hash, and only where the texts themselves differ.
-    """
+    """Adds whether each pass changed the IR, and the layout conversions before it."""
     digest = b""
     raw = b""
     states: Iterable[tuple[CompilerPass, bytes]] = (

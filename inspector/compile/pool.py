@@ -208,8 +208,7 @@ class Compiler:
     def prestart(self, count: int) -> None:
         """Starts idle workers, which import Triton while something else is being captured.
 
-        Args:
-            count: workers that may be needed; at most `MOST_EARLY` of them are started now.
+        `count`: workers that may be needed; at most `MOST_EARLY` of them are started now.
 
         Raises:
             KinspectError: the interpreter cannot be started.

@@ -85,8 +85,7 @@ def artifact_key(
 class Store:
     """The artifact store below one root folder. Safe to share between threads and processes.
 
-    Args:
-        root: the folder; `own_cache()` when None. Made when first written to.
+    `root`: the folder; `own_cache()` when None. Made when first written to.
     """
 
     def __init__(self, root: Path | None = None) -> None:

@@ -31,8 +31,7 @@ PATH_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "PYTHONNOUSERSITE", "PYTHONUSERBAS
 class Toolchain(Struct, frozen=True):
     """An interpreter and its Triton.
 
-    Args:
-        triton_key: identity of Triton's compiler; vendor builds share version numbers.
+    `triton_key`: identity of Triton's compiler; vendor builds share version numbers.
     """
 
     python: str
@@ -54,9 +53,8 @@ def ask(worker: Worker) -> dict[str, Any]:
 def toolchain(worker: Worker, cache: Path | None) -> Toolchain:
     """The worker's toolchain, from the cache when nothing it follows from has changed.
 
-    Args:
-        worker: started only when the cache does not answer.
-        cache: the store's root folder; None to ask the guest.
+    `worker`: started only when the cache does not answer.
+    `cache`: the store's root folder; None to ask the guest.
 
     Raises:
         KinspectError: the interpreter has no usable Triton.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -37,7 +37,7 @@ class Interpreter(Struct, frozen=True):
         return _VERSION.fullmatch(self.label) is None or _within(version, self.label)
 
 
-def resolve(name: str, known: Mapping[str, str] | None = None) -> Interpreter:
+def resolve(name: str) -> Interpreter:
     """Finds the interpreter that the user means.
 
     `name`: a path, a command on PATH that has a `python` in its name, or a label.
@@ -50,7 +50,7 @@ def resolve(name: str, known: Mapping[str, str] | None = None) -> Interpreter:
         if not path.is_file():
             raise KinspectError(f"{name}: no such interpreter", "pass the path of a python")
         return Interpreter(name, str(path))
-    labels = known_tritons() if known is None else known
+    labels = known_tritons()
     if name in labels:
         return Interpreter(name, labels[name])
     near = [label for label in labels if _within(label, name) or _within(name, label)]
@@ -67,14 +67,13 @@ def resolve(name: str, known: Mapping[str, str] | None = None) -> Interpreter:
     )
 
 
-def known_tritons(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+def known_tritons() -> dict[str, str]:
     """Returns label -> path of every interpreter that has a label.
 
     Raises:
         KinspectError: `KINSPECT_TRITONS` is malformed.
     """
-    stated = _stated((os.environ if environment is None else environment).get(VARIABLE, ""))
-    labels = dict(stated)
+    labels = dict(_stated(os.environ.get(VARIABLE, "")))
     for label, path in _installed(data_folder()):
         labels.setdefault(label, path)
     own_version = _own_version()

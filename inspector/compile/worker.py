@@ -49,9 +49,8 @@ class WorkerLostError(KinspectError):
 class Worker:
     """A guest process and the channel to it. One request at a time, from one thread at a time.
 
-    Args:
-        environment: the guest's environment, as `guest_environment` makes it; None for this
-            process's own.
+    `environment`: the guest's environment, as `guest_environment` makes it; None for this process's
+    own.
     """
 
     def __init__(

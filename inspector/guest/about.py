@@ -115,10 +115,7 @@ def _some_target() -> Any:
 
 
 def _witnesses(folder: str) -> list[list[Any]]:
-    """Path, modification time (ns) and size of the files that `describe` depends on.
-
-    Time and size are None for a file that does not exist.
-    """
+    """Path, modification time (ns) and size of the files that `describe` depends on."""
     paths = [sys.executable, os.path.join(folder, "__init__.py")]
     for name in WITNESSED_FOLDERS:
         for root, folders, files in os.walk(os.path.join(folder, name)):

@@ -17,8 +17,7 @@ CHUNK = 1 << 16
 class Channel:
     """The guest's end of the connection to the host.
 
-    Attributes:
-        stopped: whether the host asked this process to end.
+    `stopped`: whether the host asked this process to end.
     """
 
     def __init__(self, requests_fd: int, replies_fd: int) -> None:

@@ -88,9 +88,8 @@ class Checkout:
 class Declarations(NamedTuple):
     """The declarations in a project's files.
 
-    Args:
-        name: name of its distribution; None if not declared.
-        folders: folders that contain its packages or test modules, relative to the project.
+    `name`: name of its distribution; None if not declared.
+    `folders`: folders that contain its packages or test modules, relative to the project.
     """
 
     name: str | None
@@ -115,10 +114,7 @@ def declarations(folder: str) -> Declarations:
 
 
 def _pyproject(folder: str) -> tuple[str | None, list[Any]]:
-    """Name and folders that a pyproject.toml declares, in the tables of several build tools.
-
-    Python 3.10 and older cannot read it.
-    """
+    """Name and folders that a pyproject.toml declares, in the tables of several build tools."""
     try:
         tomllib: Any = importlib.import_module("tomllib")
     except ImportError:

@@ -22,8 +22,7 @@ ASSEMBLER_FEATURES = 2
 class LlvmInputs:
     """Records flags, features and the kernel's attributes, and replaces flags and features.
 
-    Args:
-        replacement: `flags` and `features` to use instead of the backend's; None for its own.
+    `replacement`: `flags` and `features` to use instead of the backend's; None for its own.
     """
 
     def __init__(self, replacement: dict[str, Any] | None = None) -> None:

@@ -126,10 +126,7 @@ def _importable_package(path: str, project: Checkout, depth: int) -> str:
 
 
 def _package_of_folders(path: str, depth: int) -> tuple[str, str]:
-    """The folder that contains a file's outermost package, and the dotted name of its package.
-
-    Folders without `__init__.py` are packages too, as many as the file's imports reach up.
-    """
+    """The folder that contains a file's outermost package, and the dotted name of its package."""
     folder, parts = os.path.dirname(path), list[str]()
     for _ in range(depth):
         folder, part = os.path.split(folder)

@@ -136,8 +136,7 @@ def install_hint(failure: BaseException, module: str) -> str:
 def stub_note(names: Sequence[str]) -> str:
     """The note on modules that were replaced by stubs.
 
-    Args:
-        names: dotted names; submodules are files that a package's build would have made.
+    `names`: dotted names; submodules are files that a package's build would have made.
     """
     missing = [name for name in names if "." not in name]
     unbuilt = [name for name in names if "." in name]

@@ -25,8 +25,7 @@ _MAX_LINES = 4
 class MLIRError(Exception):
     """An operation that MLIR refuses.
 
-    Args:
-        location: `file:line` of the operation.
+    `location`: `file:line` of the operation.
     """
 
     def __init__(self, reason: str, location: str) -> None:
@@ -106,10 +105,7 @@ def _first_diagnostic(text: str) -> _Diagnostic | None:
 
 
 def _diagnostics(lines: list[str]) -> Iterator[_Diagnostic]:
-    """The diagnostics in MLIR's output.
-
-    Each has a first line, further lines of text, and at the end a line of code above a caret.
-    """
+    """The diagnostics in MLIR's output."""
     first_lines = [(number, _FIRST_LINE.match(line)) for number, line in enumerate(lines)]
     for number, first_line in first_lines:
         if first_line is None:

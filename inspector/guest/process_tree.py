@@ -75,8 +75,7 @@ def has_children() -> bool:
 def end_orphans(own_children: frozenset[int]) -> None:
     """Ends the processes that a job left, now this process's descendants (`adopt_orphans`).
 
-    Args:
-        own_children: descendants that this process had before, which stay.
+    `own_children`: descendants that this process had before, which stay.
     """
     deadline = time.monotonic() + END_SECONDS
     while has_children() and time.monotonic() < deadline:
@@ -134,8 +133,9 @@ def answer_of_child(work: Callable[[], Any], deadline: float, subject: str) -> A
             text += chunk
     finally:
         os.close(read_end)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        with contextlib.suppress(OSError):  # where nobody waits for children, it may be gone
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
     answer = json.loads(text) if text else {"failure": f"{subject} crashed"}
     if "failure" in answer:
         raise ChildError(answer["failure"])

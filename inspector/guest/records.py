@@ -102,8 +102,7 @@ def open_writer(path: str) -> Emit:
 class Follower:
     """Reads a JSON-lines file that another process is writing.
 
-    Args:
-        path: need not exist yet.
+    `path`: need not exist yet.
     """
 
     def __init__(self, path: str) -> None:

@@ -14,9 +14,8 @@ TTGIR, LLIR = "ttgir", "llir"
 class RemainingPasses:
     """Leaves out the first passes of the stage that makes TTGIR.
 
-    Args:
-        passes: how many the stage has, by the dump of a whole compile. Another number means that
-            some function adds several.
+    `passes`: how many the stage has, by the dump of a whole compile. Another number means that some
+    function adds several.
     """
 
     def __init__(self, skipped: int, passes: int) -> None:

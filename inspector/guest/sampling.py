@@ -13,9 +13,8 @@ Point = Mapping[str, Any]
 def ends_and_middle(values: Sequence[T], max_count: int | None = 3) -> list[T]:
     """At most `max_count` evenly spaced values, including the first and the last.
 
-    Args:
-        values: values in a meaningful order, such as increasing sizes.
-        max_count: at least 1; None for all.
+    `values`: values in a meaningful order, such as increasing sizes.
+    `max_count`: at least 1; None for all.
     """
     if max_count is None or len(values) <= max_count:
         return list(values)

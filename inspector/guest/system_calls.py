@@ -117,9 +117,8 @@ def deny_effects(readable: Iterable[str]) -> None:
     whatever Triton's front end makes of the kernels that data state. Of its environment only the
     compiler's variables are left.
 
-    Args:
-        readable: folders and files that it may read beside the interpreter's own; all others, too,
-            where the system has no Landlock (Linux 5.13).
+    `readable`: folders and files that it may read beside the interpreter's own; all others, too,
+    where the system has no Landlock (Linux 5.13).
 
     Raises:
         OSError: the system has no such filter.

@@ -28,9 +28,8 @@ _VERSION_SECONDS: Final = 20.0
 class HipCompiler(Struct, frozen=True):
     """A compiler of HIP sources.
 
-    Args:
-        rocm: the folder whose headers and device libraries it uses; None where not both are there,
-            and kinspect's own headers serve.
+    `rocm`: the folder whose headers and device libraries it uses; None where not both are there,
+    and kinspect's own headers serve.
     """
 
     path: Path

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,24 +52,30 @@ def checked(flags: Sequence[str]) -> tuple[str, ...]:
     Raises:
         KinspectError: one of them is not on the list.
     """
-    words = list(flags)
     taken: list[str] = []
-    while words:
-        flag = words.pop(0)
-        name = _with_value(flag)
-        if name is not None or flag in _INTERNAL:
-            name = name or flag
-            value = flag[len(name) :] or (words.pop(0) if words else "")
-            if not value:
-                raise KinspectError(f"{name}: its value is missing", "put it behind it")
-            if name in _INTERNAL and not _INTERNAL[name].fullmatch(value):
-                raise _refused(f"{name} {value}")
-            taken += _joined(name, value, os.getcwd())
-        elif _TAKEN.fullmatch(flag):
-            taken.append(flag)
-        else:
-            raise _error(flag)
+    for name, value in _with_values(flags, _INTERNAL):
+        if value is None and not _TAKEN.fullmatch(name):
+            raise _error(name)
+        if value == "":
+            raise KinspectError(f"{name}: its value is missing", "put it behind it")
+        if name in _INTERNAL and not _INTERNAL[name].fullmatch(value or ""):
+            raise _refused(f"{name} {value}")
+        taken += [name] if value is None else _joined(name, value, os.getcwd())
     return tuple(taken)
+
+
+def _with_values(
+    words: Sequence[str], internal: Container[str]
+) -> Iterator[tuple[str, str | None]]:
+    """Each flag with its value, behind it or in it; None of those that have none."""
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name = _with_value(word) or (word if word in internal else None)
+        if name is None:
+            yield word, None
+        else:
+            yield name, word[len(name) :] or (rest.pop(0) if rest else "")
 
 
 def _with_value(flag: str) -> str | None:
@@ -169,13 +175,8 @@ def _words(entry: dict[str, Any]) -> list[str]:
 
 def _listed(words: Sequence[str], base: str) -> Iterator[str]:
     """The words that are on the list; others go, and what follows them stands for itself."""
-    rest = list(words[1:])
-    while rest:
-        word = rest.pop(0)
-        name = _with_value(word)
-        if name is not None:
-            value = word[len(name) :] or (rest.pop(0) if rest else "")
-            if value:
-                yield from _joined(name, value, base)
-        elif _TAKEN.fullmatch(word):
-            yield word
+    for name, value in _with_values(words[1:], ()):
+        if value is None:
+            yield from [name] if _TAKEN.fullmatch(name) else ()
+        elif value:
+            yield from _joined(name, value, base)

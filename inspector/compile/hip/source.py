@@ -65,9 +65,8 @@ _LONGEST: Final = 2_500
 class HipCode(Struct, frozen=True):
     """The assembly of a HIP source.
 
-    Args:
-        names: symbol -> name of each kernel, as its author writes it.
-        notes: what it lacks.
+    `names`: symbol -> name of each kernel, as its author writes it.
+    `notes`: what it lacks.
     """
 
     artifact: Artifact

@@ -43,15 +43,13 @@ CONVENTION = (
 def capture(request: dict[str, Any], emit: Emit) -> None:
     """Captures a file's variants.
 
-    Args:
-        request: `path`, `archs`, `patterns`, `stubs` (modules to replace by stubs), `axes`,
-            `points` (constexprs to compile with, in place of axes), `all_configs` (whether to
-            sweep over TUNING), `max_configs` (of each case and target),
-            `most_tuned` (of all of them together, where `max_configs` is None), `backend_options`,
-            `finished` (numbers of the front-end runs that earlier children began) and `stated`, a
-            case from the command line.
-        emit: takes `{"begin": number, ...}` before each run of the front end, then
-            `{"variant": ...}` for each point that it serves, or `{"error": ...}`.
+    `request`: `path`, `archs`, `patterns`, `stubs` (modules to replace by stubs), `axes`, `points`
+    (constexprs to compile with, in place of axes), `all_configs` (whether to sweep over TUNING),
+    `max_configs` (of each case and target), `most_tuned` (of all of them together, where
+    `max_configs` is None), `backend_options`, `finished` (numbers of the front-end runs that
+    earlier children began) and `stated`, a case from the command line.
+    `emit`: takes `{"begin": number, ...}` before each run of the front end, then `{"variant": ...}`
+    for each point that it serves, or `{"error": ...}`.
     """
     path = os.path.abspath(request["path"])
     archs: list[str] = request["archs"]

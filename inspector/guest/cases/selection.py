@@ -15,10 +15,9 @@ MAX_LISTED = 8
 class Selection:
     """Selects the cases that match all patterns.
 
-    Args:
-        patterns: of a kernel's name or qualified name, of a case's name, or of `kernel[case]`;
-            without any, all cases are selected.
-        qualnames: kernel -> qualified name of its function.
+    `patterns`: of a kernel's name or qualified name, of a case's name, or of `kernel[case]`;
+    without any, all cases are selected.
+    `qualnames`: kernel -> qualified name of its function.
     """
 
     def __init__(self, patterns: Sequence[str], qualnames: Mapping[str, str]) -> None:

@@ -35,8 +35,7 @@ Derive = Callable[[Mapping[str, Any], Mapping[str, Any]], "Mapping[str, Any] | N
 class FrontEndRun(NamedTuple):
     """Points that differ only in backend options, so that one run of the front end serves them.
 
-    Attributes:
-        option_sets: the options of each point, name -> value.
+    `option_sets`: the options of each point, name -> value.
     """
 
     constexprs: dict[str, Any]
@@ -148,8 +147,7 @@ def evenly_spread(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
     The order goes in steps of about the golden section of all points, coprime to their number: its
     beginning is even over the slow axes, and cycles through the fast ones.
 
-    Args:
-        sizes: the number of values of each axis, the slowest first.
+    `sizes`: the number of values of each axis, the slowest first.
     """
     total = math.prod(sizes)
     step = max(1, round(total * GOLDEN_SECTION))

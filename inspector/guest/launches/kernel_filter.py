@@ -10,8 +10,7 @@ from ..kernel_patterns import matches, names_only
 class KernelFilter:
     """Selects kernels by pattern, and lists the others that were launched.
 
-    Args:
-        patterns: for the kernel's name or qualified name; the host selects among its cases.
+    `patterns`: for the kernel's name or qualified name; the host selects among its cases.
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:

@@ -131,8 +131,7 @@ def _first_name(node: ast.AST) -> str:
 class Runner(NamedTuple):
     """A file that runs by itself and leads to a launch.
 
-    Args:
-        by: `file:line` of the code between that uses the file with the kernels; None without any.
+    `by`: `file:line` of the code between that uses the file with the kernels; None without any.
     """
 
     file: str

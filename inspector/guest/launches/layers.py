@@ -141,10 +141,7 @@ class Layers:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Launches with the arguments of each point; returns the last one's result.
-
-        A point that fails is reported and does not end the others.
-        """
+        """Launches with the arguments of each point; returns the last one's result."""
         result = None
         self._swept_launches = 0
         for point in points:
@@ -201,11 +198,7 @@ class Layers:
     def _run_jit_function(
         self, run: Run, layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Launches without the options that this Triton does not know, and notes them.
-
-        Launch options come and go with Triton's versions; without this a script written for another
-        version could not launch at all.
-        """
+        """Launches without the options that this Triton does not know, and notes them."""
         args, kwargs = self._with_point(layer, args, kwargs)
         try:
             for _ in range(len(kwargs) + 1):  # each round drops one option

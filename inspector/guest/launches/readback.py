@@ -61,9 +61,8 @@ class ScriptLaunch:
 class Readback:
     """Follows a script's launches in its world.
 
-    Attributes:
-        busy: whether a launch is being compiled or executed.
-        is_trial: returns whether the present launch is one that the script did not ask for.
+    `busy`: whether a launch is being compiled or executed.
+    `is_trial`: returns whether the present launch is one that the script did not ask for.
     """
 
     def __init__(self, world: Any, request: ScriptRequest) -> None:

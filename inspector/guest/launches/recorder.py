@@ -41,9 +41,8 @@ MAX_GRIDS = 16
 class Origin:
     """The part of a specialisation's origin that the compiler's input does not tell.
 
-    Args:
-        tuning: the autotuner's configuration, or the point of a sweep.
-        notes: changes without which it would not compile, such as dropped options.
+    `tuning`: the autotuner's configuration, or the point of a sweep.
+    `notes`: changes without which it would not compile, such as dropped options.
     """
 
     tuning: Mapping[str, Any] | None = None
@@ -215,10 +214,7 @@ class SpecialisationRecorder:
     def _lowered(
         self, spec: Specialisation, tuning: Mapping[str, Any] | None
     ) -> dict[str, Any] | None:
-        """The result of the front end with `file` and `line`; None where it refuses the kernel.
-
-        Errors are recorded and not raised in the script, which would end before its other kernels.
-        """
+        """The result of the front end with `file` and `line`; None where it refuses the kernel."""
         function = spec.src.fn
         name = function.__name__
         try:

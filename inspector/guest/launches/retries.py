@@ -27,11 +27,10 @@ BUILD_PRODUCT = re.compile(
 class Retry:
     """Changes with which another run of the script would get further.
 
-    Args:
-        stubs: modules to replace by stubs: modules that are not installed, or parts of the user's
-            own packages that only a build makes.
-        copy: file to copy into the scratch folder; a path relative to the user's folder or to the
-            script's.
+    `stubs`: modules to replace by stubs: modules that are not installed, or parts of the user's own
+    packages that only a build makes.
+    `copy`: file to copy into the scratch folder; a path relative to the user's folder or to the
+    script's.
     """
 
     stubs: tuple[str, ...] = ()
@@ -60,10 +59,7 @@ def retry_after(failure: BaseException, project: Project, stubs: list[str]) -> R
 
 
 def _module_to_stub(failure: ImportError, project: Project) -> str | None:
-    """The module to replace by a stub so that an import works; None where a stub is no remedy.
-
-    Of an installed package, only modules that a build would have made are replaced.
-    """
+    """The module to replace by a stub so that an import works; None where a stub is no remedy."""
     if not isinstance(failure, ModuleNotFoundError):
         name_from = getattr(failure, "name_from", None)  # Python 3.12; else as the message has it
         match = CANNOT_IMPORT.match(str(failure))

@@ -12,6 +12,7 @@ import sys
 import tokenize
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -44,29 +45,24 @@ ENTRIES = ("main", "run", "benchmark", "bench", "test")
 """Names of functions that are called where a file launched nothing, if they need no arguments."""
 
 
+@dataclass
 class Script:
     """One file, and how to run it.
 
     Args:
+        project: the file and the user's other files.
         request: the run; the file's comments may state calls too.
+        world: makes the tensors for calls.
+        emit: takes errors of single calls and tests.
         kernel_filter: muted while the file is loaded only for its calls.
     """
 
-    def __init__(
-        self,
-        project: Project,
-        request: ScriptRequest,
-        *,
-        world: Any,
-        emit: Emit,
-        kernel_filter: KernelFilter,
-    ) -> None:
-        self._project = project
-        self._request = request
-        self._world = world
-        self._emit = emit
-        self._filter = kernel_filter
-        self._module: ModuleType | None = None
+    project: Project
+    request: ScriptRequest
+    world: Any
+    emit: Emit
+    kernel_filter: KernelFilter
+    _module: ModuleType | None = None
 
     def read(self) -> Callable[[], None]:
         """Reads the file; returns the function that runs it, to be called in the stand-in world.
@@ -74,10 +70,10 @@ class Script:
         Raises:
             OSError: the file cannot be read.
         """
-        path = self._project.path
+        path = self.project.path
         with open(path, "rb") as stream:
             source = stream.read()
-        calls = self._request.calls or stated_calls(source)
+        calls = self.request.calls or stated_calls(source)
         if calls:
             return lambda: self._call(calls)
         if is_test_file(path, source):
@@ -102,14 +98,14 @@ class Script:
             if function.__name__ in ENTRIES and not _required_parameters(function):
                 self._try(function)
         if any(function.__name__.startswith("test_") for function in own_functions):
-            run_tests(self._project.path, self._emit, self._request.max_sets)
+            run_tests(self.project.path, self.emit, self.request.max_sets)
 
     def explain(self, failure: BaseException) -> None:
         """Prints a traceback without our own frames to the script's own output."""
         if isinstance(failure, (SyntaxError, SystemExit)):
             return  # the error's message says everything
         trace = failure.__traceback__
-        while trace is not None and not self._project.owns_code(trace.tb_frame.f_code):
+        while trace is not None and not self.project.owns_code(trace.tb_frame.f_code):
             trace = trace.tb_next
         told = traceback.TracebackException(type(failure), failure, trace)
         pending: list[traceback.TracebackException | None] = [told]
@@ -125,8 +121,8 @@ class Script:
         self, other_kernels: Iterable[str], patterns: Sequence[str]
     ) -> dict[str, Any]:
         """The error of a file that launched no kernel, or none that a pattern selects."""
-        path = self._project.path
-        home, launched = self._request.home, list(other_kernels)
+        path = self.project.path
+        home, launched = self.request.home, list(other_kernels)
         if launched:
             selection = " and ".join(map(repr, patterns))
             message = f"{path}: no kernel it launches matches {selection}"
@@ -161,7 +157,7 @@ class Script:
         """Commands: a call, the types of the arguments, or a file that launches the kernels; and
         all such files.
         """
-        home = self._request.home
+        home = self.request.home
         try:
             with open(path, "rb") as stream:
                 tree = parse(stream.read(), path)
@@ -198,31 +194,31 @@ class Script:
 
     def _run(self) -> None:
         _ignore_breakpoints()
-        path = self._project.path
-        sys.argv = [path, *self._request.argv]
+        path = self.project.path
+        sys.argv = [path, *self.request.argv]
         module = self._module = as_main(path)
-        exec(self._project.compile_file(path), module.__dict__)
+        exec(self.project.compile_file(path), module.__dict__)
 
     def _test(self) -> None:
-        sys.argv = [self._project.path]
-        make_imports_work(self._project.path)
-        run_tests(self._project.path, self._emit, self._request.max_sets)
+        sys.argv = [self.project.path]
+        make_imports_work(self.project.path)
+        run_tests(self.project.path, self.emit, self.request.max_sets)
 
     def _call(self, calls: Sequence[str]) -> None:
-        self._filter.muted = True  # launches of the file itself are left out
-        module = import_file(self._project.path)
-        self._filter.muted = False
-        sys.argv = [self._project.path, *self._request.argv]
-        make_calls(calls, module, self._world.tensor, self._project, self._emit)
+        self.kernel_filter.muted = True  # launches of the file itself are left out
+        module = import_file(self.project.path)
+        self.kernel_filter.muted = False
+        sys.argv = [self.project.path, *self.request.argv]
+        make_calls(calls, module, self.world.tensor, self.project, self.emit)
 
     def _try(self, function: Callable[[], Any]) -> None:
         try:
             function()
         except Exception as failure:
             name = getattr(function, "__name__", "benchmark")
-            site = user_line(failure, self._project)
+            site = user_line(failure, self.project)
             message = f"{name}() ended with {type(failure).__name__}: {failure}"
-            self._emit(error("capture", message, "call what works with --call", place=site))
+            self.emit(error("capture", message, "call what works with --call", place=site))
 
     def _defined_kernels(self) -> list[str]:
         jit: Any = importlib.import_module("triton.runtime.jit")
@@ -234,7 +230,7 @@ class Script:
             for value in map(_undecorated, module_values)
             if isinstance(value, jit.JITFunction)
         ]
-        path = os.path.realpath(self._project.path)
+        path = os.path.realpath(self.project.path)
         return sorted(
             {f.__name__ for f in functions if os.path.realpath(f.fn.__code__.co_filename) == path}
         )

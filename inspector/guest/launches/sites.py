@@ -16,8 +16,7 @@ LIBRARIES = ("triton", "torch", "helion")
 class Sites:
     """Finds call sites: the first frame outside of Triton, PyTorch, Helion and this package.
 
-    Args:
-        generated: folders of code that a compiler generated, which is not the user's.
+    `generated`: folders of code that a compiler generated, which is not the user's.
     """
 
     def __init__(self, generated: Sequence[str] = ()) -> None:

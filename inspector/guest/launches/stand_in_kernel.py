@@ -28,8 +28,7 @@ class StandInKernel:
     Scripts that inspect one (`kernel.metadata.shared`, `kernel.n_regs`, `kernel.asm["ttgir"]`) get
     the values of a real compile for the target, which is done at that moment.
 
-    Args:
-        launched: called with the grid and the arguments at each launch.
+    `launched`: called with the grid and the arguments at each launch.
     """
 
     def __init__(

@@ -22,8 +22,7 @@ NOT_RUN = [float("inf")] * 3
 class TunerFollower:
     """Follows Triton's autotuners.
 
-    Args:
-        max_configs: how many configurations of one launch to run; None for all.
+    `max_configs`: how many configurations of one launch to run; None for all.
     """
 
     def __init__(self, emit: Emit, max_configs: int | None) -> None:

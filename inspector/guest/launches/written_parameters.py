@@ -74,8 +74,7 @@ def _names(node: ast.AST) -> set[str]:
 def written_indices(ttir: str) -> frozenset[int] | None:
     """Indices of the pointer parameters that a kernel may write to.
 
-    Args:
-        ttir: a module with one public function, as Triton prints it.
+    `ttir`: a module with one public function, as Triton prints it.
 
     Returns:
         The indices; None if they cannot be determined and any pointer may be written to.

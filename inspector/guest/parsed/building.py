@@ -40,8 +40,7 @@ _NUMBERS = itertools.count()
 class KernelBuilder:
     """Makes the kernels of one capture.
 
-    Args:
-        decode: rebuilds a value in the format of `record/values.py`; its exceptions are passed on.
+    `decode`: rebuilds a value in the format of `record/values.py`; its exceptions are passed on.
     """
 
     def __init__(self, guard: Guard, decode: Decode) -> None:
@@ -98,10 +97,7 @@ class KernelBuilder:
         return kernel
 
     def _set_defaults(self, kernel: Any, recorded: Mapping[str, Value], kernels: Any) -> None:
-        """Replaces the placeholders by the recorded defaults, in Triton's copies of them too.
-
-        A default that the source lacks becomes an `Unavailable`, which raises an error when used.
-        """
+        """Replaces the placeholders by the recorded defaults, in Triton's copies of them too."""
         defaults: dict[str, Any] = {}
         parameters = []
         for name, parameter in kernel.signature.parameters.items():

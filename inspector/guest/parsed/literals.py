@@ -63,9 +63,8 @@ class Construction:
 def read(node: ast.expr, names: Mapping[str, Any] | None = None) -> Any:
     """The value of an expression.
 
-    Args:
-        node: the expression.
-        names: values of plain names; any other name becomes a `LibraryName`.
+    `node`: the expression.
+    `names`: values of plain names; any other name becomes a `LibraryName`.
 
     Raises:
         UnreadableError: it is neither a literal, arithmetic on numbers, nor a call or a name.

@@ -63,9 +63,8 @@ class Modules:
 class Module:
     """One file.
 
-    Args:
-        file: its path, as its functions report it.
-        first_line: line of the file at which the text begins.
+    `file`: its path, as its functions report it.
+    `first_line`: line of the file at which the text begins.
     """
 
     def __init__(
@@ -259,11 +258,7 @@ class Module:
 
 
 class _SourceParser:
-    """Collects the jitted functions of a source, numbered in the order of their first use.
-
-    Attributes:
-        open_modules: modules whose members are being described: imports may form circles.
-    """
+    """Collects the jitted functions of a source, numbered in the order of their first use."""
 
     def __init__(self) -> None:
         self.functions: list[dict[str, Any]] = []

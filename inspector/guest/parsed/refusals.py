@@ -10,9 +10,8 @@ class RefusedError(BaseException):
 
     No Exception, since Triton's code generator turns every Exception into a compile error.
 
-    Args:
-        subject: the code or the value, in one line.
-        missing: whether the interpreter lacks a value, and no code would run.
+    `subject`: the code or the value, in one line.
+    `missing`: whether the interpreter lacks a value, and no code would run.
     """
 
     def __init__(self, subject: str, missing: bool = False) -> None:

@@ -38,9 +38,8 @@ class CompleteError(BaseException):
 class ImportedKernels:
     """The jitted functions that this process defines.
 
-    Args:
-        running: returns a context manager in which the user's code may run.
-        folders: where to look for files that have moved since the recording.
+    `running`: returns a context manager in which the user's code may run.
+    `folders`: where to look for files that have moved since the recording.
     """
 
     def __init__(
@@ -95,8 +94,7 @@ class ImportedKernels:
     def find(self, kernel: Mapping[str, Any]) -> Any:
         """The JITFunction of a recorded kernel.
 
-        Args:
-            kernel: a trace's `kernel`: `module`, `qualname`, `file`, `line`, `sha256`.
+        `kernel`: a trace's `kernel`: `module`, `qualname`, `file`, `line`, `sha256`.
 
         Raises:
             MissingKernelError: it is not defined, or its source has changed.

@@ -20,8 +20,7 @@ MAX_GRIDS = 64
 class Journal:
     """Appends records to `FOLDER/<pid>-<n>.jsonl`.
 
-    Args:
-        describe: returns the first line's record, about this process.
+    `describe`: returns the first line's record, about this process.
     """
 
     def __init__(self, folder: str, describe: Callable[[], dict[str, Any]]) -> None:
@@ -68,8 +67,7 @@ class LaunchCounter:
     Counts are written when they have grown by an eighth: those of a killed process are at most
     that much too low, and a week of launches makes some two hundred lines.
 
-    Args:
-        pointers: returns the paths of a launch's pointer arguments with small storages.
+    `pointers`: returns the paths of a launch's pointer arguments with small storages.
     """
 
     def __init__(

@@ -32,9 +32,8 @@ MAX_MEMBERS = 1000
 class RebuiltKernels:
     """Builds the kernels of one trace, each once.
 
-    Args:
-        sources: id -> functions (`source_format.py`), from the trace.
-        folders: where to look for files that have moved since the recording.
+    `sources`: id -> functions (`source_format.py`), from the trace.
+    `folders`: where to look for files that have moved since the recording.
     """
 
     def __init__(

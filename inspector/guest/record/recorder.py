@@ -294,10 +294,7 @@ class ProcessRecorder:
         return record
 
     def _source(self, kernel: Any, constants: Mapping[Any, Any]) -> str | None:
-        """Writes a kernel's source to the journal, once; returns its id.
-
-        None where the source cannot be described.
-        """
+        """Writes a kernel's source to the journal, once; returns its id."""
         handle = (id(kernel), *(id(v) for v in constants.values() if hasattr(v, "fn")))
         name = self._sources.get(handle)
         if name is not None:

@@ -47,12 +47,11 @@ POINTER_RANGE = "S"
 def capture(request: dict[str, Any], emit: Emit) -> None:
     """Emits a variant for each recorded specialisation and target.
 
-    Args:
-        request: `path` of the trace, `archs`, `devices`, `folder` (scratch), `home`, `patterns`,
-            `trust` (whether the modules that the trace names may be imported), and `finished` (keys
-            that earlier children began).
-        emit: takes `{"begin": key, ...}` before each specialisation, then its `{"variant": ...}` or
-            `{"error": ...}`; last, `{"launches": ...}` for each target.
+    `request`: `path` of the trace, `archs`, `devices`, `folder` (scratch), `home`, `patterns`,
+    `trust` (whether the modules that the trace names may be imported), and `finished` (keys that
+    earlier children began).
+    `emit`: takes `{"begin": key, ...}` before each specialisation, then its `{"variant": ...}` or
+    `{"error": ...}`; last, `{"launches": ...}` for each target.
     """
     path = os.path.abspath(request["path"])
     archs: list[str] = request["archs"]
@@ -111,8 +110,7 @@ def _selected(
 class Replay:
     """Compiles the specialisations of a trace to TTIR for one target.
 
-    Args:
-        imported_kernels: imports them, where the user trusts the trace; else None.
+    `imported_kernels`: imports them, where the user trusts the trace; else None.
     """
 
     def __init__(

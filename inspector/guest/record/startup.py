@@ -19,8 +19,7 @@ SOURCES_VARIABLE = "KINSPECT_RECORD_SOURCES"  # the folder of recorder.py
 class AfterTriton:
     """A finder that wraps the loader of Triton, which the other finders provide.
 
-    Args:
-        callback: called with the package, once it is complete.
+    `callback`: called with the package, once it is complete.
     """
 
     def __init__(self, callback):  # type: ignore[no-untyped-def]

@@ -25,9 +25,8 @@ NO_COUNTS: Mapping[str, Any] = {
 class TraceRecords:
     """The records of a trace.
 
-    Args:
-        sources: id -> functions (`source_format.py`).
-        is_complete: whether the file has its last line.
+    `sources`: id -> functions (`source_format.py`).
+    `is_complete`: whether the file has its last line.
     """
 
     processes: list[dict[str, Any]] = field(default_factory=list)

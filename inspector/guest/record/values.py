@@ -48,9 +48,8 @@ def encode(value: Any) -> Any:
 def decode(data: Any, resolve: Resolve) -> Any:
     """The value that `encode` was given.
 
-    Args:
-        data: the result of `encode`, written as JSON and read again.
-        resolve: returns the object at a path.
+    `data`: the result of `encode`, written as JSON and read again.
+    `resolve`: returns the object at a path.
 
     Raises:
         UnknownValueError: it cannot be rebuilt.

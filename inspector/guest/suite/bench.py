@@ -66,12 +66,11 @@ class BrokenDeviceError(Exception):
 def run(request: dict[str, Any], emit: Emit) -> None:
     """Times cases, each a step.
 
-    Args:
-        request: `path`; `cases`, each with `name` and either `index` (of BENCH) or `case` (a dict),
-            and optionally `config`; `run` (`time`, `once` or `profile`), `config`, `compare`,
-            `tune` and `finished`.
-        emit: takes `{"device": ..., "versions": ...}` once, and for each case
-            `{"begin": n, "case": name}` and `{"result": {...}}`; or `{"problem", "hint"}`.
+    `request`: `path`; `cases`, each with `name` and either `index` (of BENCH) or `case` (a dict),
+    and optionally `config`; `run` (`time`, `once` or `profile`), `config`, `compare`, `tune` and
+    `finished`.
+    `emit`: takes `{"device": ..., "versions": ...}` once, and for each case `{"begin": n, "case":
+    name}` and `{"result": {...}}`; or `{"problem", "hint"}`.
     """
     torch = importlib.import_module("torch")
     if not torch.cuda.is_available():
@@ -245,10 +244,7 @@ class _CaseRun:
     def _fastest_config(
         self, inputs: Mapping[str, Any], expected: ExpectedResult
     ) -> dict[str, Any] | None:
-        """The fastest of the default configuration and the file's candidates.
-
-        The launch with a candidate is checked first; a wrong or refused one is noted.
-        """
+        """The fastest of the default configuration and the file's candidates."""
         fastest = inputs.get("config")
         default_us = fastest_us = self._mean_us(inputs)
         wrong: list[str] = []

@@ -204,6 +204,6 @@ def _difference(
             return (
                 f"{label}{found.wrong} of {result.numel()} values differ by more than atol"
                 f" {tolerance.atol:g} + rtol {tolerance.rtol:g}·|expected|; the worst by"
-                f" {math.inf if math.isnan(error) else error:.4g}, at {found.index}"
+                f" {math.inf if math.isnan(error) else error:.4g}, at {found.place}"
             )
     return None

@@ -45,10 +45,7 @@ def candidates(
 
 
 def _points(space: Mapping[str, list[Any]], default: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The points of a space in random order.
-
-    A space that is too large is sampled, with all points that differ from `default` in one value.
-    """
+    """The points of a space in random order."""
     sizes = [len(values) for values in space.values()]
     size = math.prod(sizes) if space else 0
     sample = random.Random(SEED).sample(range(size), min(size, MAX_POINTS))

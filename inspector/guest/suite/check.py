@@ -44,13 +44,12 @@ MAX_TRACEBACK = 8000
 def run(request: dict[str, Any], emit: Emit) -> None:
     """Checks a kernel file, each case a step.
 
-    Args:
-        request: `path`, `device` (`cpu`, `cuda` or `emulated`), `arch` and `emulator` (the emulated
-            GPU, the command of the process that executes launches), `cases` (lists of fnmatch
-            patterns: one of each list must match), `fast` (whether to leave out slow cases),
-            `threads` (of PyTorch), `time_limit` (seconds), `finished`.
-        emit: takes `{"device": {...}}` and `{"cases": [names of all]}` once, and for each case
-            `{"begin": n, "case": name}` and `{"result": {...}}`; or `{"problem", "hint"}`.
+    `request`: `path`, `device` (`cpu`, `cuda` or `emulated`), `arch` and `emulator` (the emulated
+    GPU, the command of the process that executes launches), `cases` (lists of fnmatch patterns: one
+    of each list must match), `fast` (whether to leave out slow cases), `threads` (of PyTorch),
+    `time_limit` (seconds), `finished`.
+    `emit`: takes `{"device": {...}}` and `{"cases": [names of all]}` once, and for each case
+    `{"begin": n, "case": name}` and `{"result": {...}}`; or `{"problem", "hint"}`.
     """
     torch = importlib.import_module("torch")
     torch.set_num_threads(int(request["threads"]))

@@ -25,13 +25,13 @@ class Deviation(NamedTuple):
 
     Attributes:
         wrong: values that differ by more than they may.
-        index: of the worst of them.
+        place: index of the worst of them.
         actual, expected: the values there.
         figures: see `compare`.
     """
 
     wrong: int
-    index: list[int]
+    place: list[int]
     actual: float
     expected: float
     figures: dict[str, float]
@@ -67,7 +67,7 @@ def compare(actual: Any, expected: Any, atol: float, rtol: float) -> dict[str, A
         if found.wrong and not message:
             message = (
                 f"{label}{found.wrong} of {tensor.numel()} values are wrong, the worst at"
-                f" {found.index}: {found.actual:.6g}, expected {found.expected:.6g}"
+                f" {found.place}: {found.actual:.6g}, expected {found.expected:.6g}"
             )
     if message:
         raise WrongError(message, total)

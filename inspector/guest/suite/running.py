@@ -29,10 +29,8 @@ INTERNAL = frozenset({"end", "again"})
 class SuiteRun:
     """One run.
 
-    Args:
-        request: `mode`, `folder` (scratch; the host removes it), `time_limit` (seconds for each
-            step), `imports` (modules to import before any child starts), and the keys of the mode's
-            module.
+    `request`: `mode`, `folder` (scratch; the host removes it), `time_limit` (seconds for each
+    step), `imports` (modules to import before any child starts), and the keys of the mode's module.
     """
 
     def __init__(self, channel: Channel, request: dict[str, Any]) -> None:
