@@ -18,7 +18,7 @@ from ..lowering import target
 from ..world.device import MAX_THREADS_PER_BLOCK
 from .arguments import number_of, parameters
 from .emulated_kernel import EmulatedKernel
-from .process import EmulationError, EmulatorProcess, LaunchBuffer
+from .process import EmulatorProcess, LaunchBuffer
 
 POINTER_BYTES = 8
 MAX_POINTERS = 1 << 16
@@ -247,6 +247,3 @@ def _pointed_to(tensors: Sequence[Any]) -> Iterator[LaunchBuffer]:
                 buffer.address <= number < buffer.address + buffer.size for number in numbers
             ):
                 yield buffer
-
-
-__all__ = ["EmulationError", "Executor"]

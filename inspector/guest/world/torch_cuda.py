@@ -229,7 +229,7 @@ def _replace_submodules(cuda: Any) -> None:
     Both names must give the same object: torch._dynamo looks them up by identity on import.
     """
     for name in ("memory", "random", "streams", "graphs"):
-        module = getattr(cuda, name, None) or sys.modules.get(f"torch.cuda.{name}")
+        module: Any = getattr(cuda, name, None) or sys.modules.get(f"torch.cuda.{name}")
         for attribute in dir(module) if module is not None else ():
             if attribute in cuda.__dict__ and not attribute.startswith("__"):
                 setattr(module, attribute, getattr(cuda, attribute))
