@@ -72,9 +72,11 @@ def group(recording: Recording, skip_warmup: int = 1) -> tuple[DispatchGroup, ..
     shapes = recording.shapes
     group_of_shape, notes = specialisations(shapes, _id_scopes(recording))
     groups: dict[int, DispatchGroup] = {}
-    for number in range(max(group_of_shape, default=-1) + 1):
-        members = tuple(shape for shape, own in enumerate(group_of_shape) if own == number)
-        groups[number] = DispatchGroup(members, notes=notes.get(number, []))
+    members: dict[int, list[int]] = {}
+    for shape, number in enumerate(group_of_shape):
+        members.setdefault(number, []).append(shape)
+    for number, own in sorted(members.items()):
+        groups[number] = DispatchGroup(tuple(own), notes=notes.get(number, []))
     _fill(groups, group_of_shape, recording)
     for specialisation in groups.values():
         _find_warmups(specialisation, recording.dispatches, skip_warmup)
@@ -198,9 +200,10 @@ def _fill(
     table = recording.dispatches
     if not len(table):
         return
-    numbers = dict.fromkeys(shape.process for shape in recording.shapes)
-    processes = list(numbers)
-    process_of_shape = [processes.index(shape.process) for shape in recording.shapes]
+    processes: dict[int | None, int] = {}
+    process_of_shape = [
+        processes.setdefault(shape.process, len(processes)) for shape in recording.shapes
+    ]
     shapes, parts = np.asarray(table.shape), np.asarray(table.part)
     lanes = np.asarray(group_of_shape)[shapes] * (int(parts.max()) + 1) + parts
     lanes = lanes * len(processes) + np.asarray(process_of_shape)[shapes]
