@@ -25,14 +25,13 @@ from pathlib import Path
 from typing import Any
 
 from kinspect.inspector.bench.suite import catalogue
-from kinspect.inspector.compare.blame.timing import cpu_seconds
+from kinspect.inspector.compare.blame.compiles import cpu_seconds
 from kinspect.inspector.compile.pool import Compiler, CompileResult, CompileSettings
 from kinspect.inspector.metrics import live_registers
 from kinspect.inspector.model import Variant
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Context
 from kinspect.inspector.pipeline.collecting import analyze
-from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.events import Captured
 from kinspect.inspector.pipeline.jobs import BESIDE, request_for, timing
 from msgspec.structs import replace

@@ -23,7 +23,7 @@ from pathlib import Path
 from kinspect.inspector import machines
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.dataflow.liveness import Liveness, liveness
-from kinspect.inspector.isa.dataflow.register_sets import SCALAR_BIT, rows_of
+from kinspect.inspector.isa.dataflow.operands import SCALAR_BIT, rows_of
 from kinspect.inspector.model import Function
 from msgspec import Struct
 

@@ -50,7 +50,7 @@ from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import Context, Overrides
 from msgspec import Struct
 
 from .assembly_faults import MUTATIONS, is_needless, other_constants

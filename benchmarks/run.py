@@ -21,7 +21,7 @@ from pathlib import Path
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.pipeline import analysis
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 
 from .lint import installed, print_lint, print_process, tool
 from .sweep import print_sweep

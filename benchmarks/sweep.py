@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kinspect.inspector.capture.sweep_axes import Axis, count
-from kinspect.inspector.compare.sweep.results import Sweep
-from kinspect.inspector.compare.sweep.running import SweepRequest, collect
+from kinspect.inspector.compare.sweep.sweeping import SweepRequest, collect
+from kinspect.inspector.compare.sweep.swept_points import Sweep
 from kinspect.inspector.pipeline.jobs import Request
 
 ROOT = Path(__file__).parent.parent

@@ -34,8 +34,7 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.model import KernelTime
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Context, Overrides
 from kinspect.inspector.pipeline.jobs import timing as timing_options
 from kinspect.inspector.timing.device import device_of
 

@@ -26,7 +26,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.model import Instruction
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import Context, Overrides
 from kinspect.inspector.pipeline.emulated_code import CodeLaunch, code_launch, typed_arguments
 from kinspect.inspector.timing.device import device_of
 from kinspect.inspector.timing.timed import timed, traced

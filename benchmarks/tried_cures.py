@@ -24,8 +24,8 @@ from typing import Any
 
 from kinspect.inspector import machines
 from kinspect.inspector.capture.options import CaptureOptions
-from kinspect.inspector.compare.trials.rules import judging_pack
-from kinspect.inspector.compare.trials.running import Trials, TryRequest
+from kinspect.inspector.compare.trials.planning import judging_pack
+from kinspect.inspector.compare.trials.trial_run import Trials, TryRequest
 from kinspect.inspector.explain.trials_view import changes_text
 from kinspect.inspector.model import KernelReport, Report, Trial, Variant
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions

@@ -12,26 +12,24 @@ from typing import Any
 
 import kinspect
 import numpy as np
-from kinspect.inspector.emulator.banks import phases_of
+from kinspect.inspector.emulator.access_figures import phases_of
 from kinspect.inspector.emulator.grid import Launch
 from kinspect.inspector.emulator.launch import Emulator
 from kinspect.inspector.emulator.memory import buffer_of
 from kinspect.inspector.emulator.waves import Waves
+from kinspect.inspector.explain.layout_pictures import RegisterPicture, register_picture
 from kinspect.inspector.explain.loop_view import bounds, main_loop, unit_name
-from kinspect.inspector.explain.register_picture import RegisterPicture, register_picture
 from kinspect.inspector.explain.time_view import STALLS
 from kinspect.inspector.explain.view import plural
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.dataflow.operands import EXEC
-from kinspect.inspector.lanes.address_sweep import Places
-from kinspect.inspector.lanes.addresses import places_of
+from kinspect.inspector.lanes.addresses import Places, places_of
 from kinspect.inspector.machines import load
 from kinspect.inspector.metrics.exposed_latency import LATENCY, PLAYED, PlayedStep, timeline
 from kinspect.inspector.metrics.lanes import lane_uses
 from kinspect.inspector.model import Function, Instruction, LaneUse, Machine, value_of
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Context, Overrides
 from kinspect.inspector.pipeline.jobs import timing
 from kinspect.inspector.ttgir.parser import parse_ttgir
 from kinspect.inspector.ttgir.redundant_work import DotWork, dot_work

@@ -12,15 +12,13 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.metrics.access_reasons import explain_global
-from kinspect.inspector.metrics.alignment_reasons import argument_indivisible
-from kinspect.inspector.metrics.reasons import Noted
+from kinspect.inspector.metrics.alignment_reasons import Noted, argument_indivisible
 from kinspect.inspector.model import Access, Artifact, KernelReport, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.axes.analysis import analyze
 from kinspect.inspector.ttgir.axes.graph import functions
-from kinspect.inspector.ttgir.axes.tiles import needed_values, tile_of
-from kinspect.inspector.ttgir.axes.widths import Layouts, limits_of
+from kinspect.inspector.ttgir.axes.widths import Layouts, limits_of, needed_values, tile_of
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
 # `run` and `products` are compiled once

@@ -12,8 +12,8 @@ from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.lanes import FROM_MEMORY, lane_uses
 from kinspect.inspector.model import KernelReport, LaneUse, MemoryOp
 from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.pipeline.collecting import collect
-from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.axes.analysis import analyze
 from kinspect.inspector.ttgir.axes.blame import not_contiguous

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from kinspect.inspector.cli.analyze import analyze
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.cli.target_options import next_steps
-from kinspect.inspector.explain import ids
+from kinspect.inspector.explain import items
 from kinspect.inspector.formats import agent
 from kinspect.inspector.model import (
     Assumption,
@@ -64,7 +64,7 @@ def test_a_kernel_in_short_has_its_time_and_first_findings(report: Report) -> No
 
 def test_a_finding_with_its_figures_place_and_commands(report: Report) -> None:
     text = written(report)
-    kernel = ids.kernel_key(report.kernels[0].id)[:6]
+    kernel = items.kernel_key(report.kernels[0].id)[:6]
     first = text.splitlines()[0]
     assert first == f"kernel {kernel} column_sums gfx942 column_sums.py:7"
     assert re.search(r"^figures vgprs=\d+ sgprs=\d+ waves_per_simd=8 limited_by=waves$", text, re.M)
@@ -129,7 +129,7 @@ def test_the_commands_are_of_this_program(report: Report) -> None:
 
 
 def test_ids_are_as_short_as_they_differ() -> None:
-    assert ids.shortened(["abcdef0123456789", "abcdef0193456789", "bcdef00123456789"]) == {
+    assert items.shortened(["abcdef0123456789", "abcdef0193456789", "bcdef00123456789"]) == {
         "abcdef0123456789": "abcdef012",
         "abcdef0193456789": "abcdef019",
         "bcdef00123456789": "bcdef0012",
@@ -139,9 +139,9 @@ def test_ids_are_as_short_as_they_differ() -> None:
 @pytest.mark.parametrize(
     ("text", "item"),
     [
-        ("1bf6c8", ids.ItemId("1bf6c8")),
-        ("1bf6c8.L12", ids.ItemId("1bf6c8", loop="L12")),
-        ("1bf6c8.M41", ids.ItemId("1bf6c8", line=41)),
+        ("1bf6c8", items.ItemId("1bf6c8")),
+        ("1bf6c8.L12", items.ItemId("1bf6c8", loop="L12")),
+        ("1bf6c8.M41", items.ItemId("1bf6c8", line=41)),
         ("1bf6c", None),  # shorter than any that is printed
         ("kernel", None),
         ("1bf6c8.S4", None),
@@ -149,8 +149,8 @@ def test_ids_are_as_short_as_they_differ() -> None:
         ("abcdef0123456789a", None),
     ],
 )
-def test_the_form_of_ids(text: str, item: ids.ItemId | None) -> None:
-    assert ids.parsed(text) == item
+def test_the_form_of_ids(text: str, item: items.ItemId | None) -> None:
+    assert items.parsed(text) == item
 
 
 def test_a_kernel_takes_so_many_tokens_at_most(report: Report) -> None:
@@ -187,7 +187,7 @@ def test_several_kernels_begin_with_a_summary(report: Report) -> None:
     )
     lines = written(replace(report, kernels=kernels)).splitlines()
     assert lines[0] == "summary 25 kernels: 30 warnings, 6 notes"
-    worst = ids.kernel_key(f"{kernel.id}3")[:6]
+    worst = items.kernel_key(f"{kernel.id}3")[:6]
     assert lines[1] == f"  {worst} k3 gfx942: 2 warnings, 1 note"
     assert lines[21:23] == ["  and 5 more", ""]
     assert lines[23].startswith(f"kernel {worst} k3")

@@ -18,11 +18,10 @@ from kinspect.inspector.metrics.kernel import Asked
 from kinspect.inspector.metrics.stages import Families, Family, Figures
 from kinspect.inspector.model import KernelReport, Metric, MetricSpec
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Context
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.pipeline.lint_plan import LintOptions, make_plan
-from kinspect.inspector.pipeline.lint_running import analysis_for
+from kinspect.inspector.pipeline.linting import analysis_for
 from msgspec.structs import replace
 
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"

@@ -19,11 +19,11 @@ from kinspect.inspector.model.recording import (
     Spread,
 )
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+from kinspect.inspector.pipeline.captured_launch import TILE, buffers_of
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.executing import Sample
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.pipeline.made_up import TILE, buffers_of
-from kinspect.inspector.profile.figures.counter_comparison import compared
+from kinspect.inspector.profile.figures.executed import compared
 from kinspect.inspector.report.json_read import SavedReport
 from kinspect.inspector.report.json_write import kernel_dict
 

@@ -7,7 +7,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.dataflow.value_graph import graph_of
 from kinspect.inspector.metrics.argument_words import DISPATCH, KERNARG, loaded_word
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 from msgspec.structs import replace
 
 TEXT = """

@@ -15,9 +15,8 @@ from random import Random
 import pytest
 from elftools.elf.elffile import ELFFile
 from kinspect.inspector.base.errors import KinspectError
-from kinspect.inspector.isa.asm.metadata import read_metadata
-from kinspect.inspector.isa.asm.operands import with_commas
-from kinspect.inspector.isa.asm.symbols import SymbolTable
+from kinspect.inspector.isa.asm.directives import read_metadata
+from kinspect.inspector.isa.asm.operands import SymbolTable, with_commas
 from kinspect.inspector.isa.asm.target import AsmTarget
 from kinspect.inspector.isa.assembly import parse_text, parse_texts
 from kinspect.inspector.model import Function, Program, SourceLoc

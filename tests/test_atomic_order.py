@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kinspect.inspector.ttgir.atomic_order import AtomicOrder
+from kinspect.inspector.metrics.triton_loads import AtomicOrder
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
 _BLOCKED = (

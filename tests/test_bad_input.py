@@ -15,7 +15,7 @@ from emulated import KERNEL
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.isa.dataflow.operands import parse_operand
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 
 Tool = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from kinspect.inspector.emulator.banks import data_cycles, phases_of
+from kinspect.inspector.emulator.access_figures import data_cycles, phases_of
 
 # HipKittens, analysis/paper_experiments/phases/*/{phase,bank}_results.txt, measured on MI355X
 # (gfx950) with SQ_LDS_BANK_CONFLICT: matrices of all pairs of lanes, which fall into these groups

@@ -15,23 +15,29 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.bench.suite.case_files import read_tune_gemm
-from kinspect.inspector.bench.suite.published import figures_for, read_published
-from kinspect.inspector.bench.suite.results import (
+from kinspect.inspector.bench.suite.bench_results import (
     Bench,
     EarlierResult,
     MeasuredGpu,
     OtherOperator,
     PublishedFigure,
     Timed,
+    figures_for,
     geometric_mean,
     ratio,
+    read_published,
     summarize,
 )
+from kinspect.inspector.bench.suite.case_files import read_tune_gemm
 from kinspect.inspector.formats import bench as formats
 from kinspect.inspector.formats import bench_data
 from kinspect.inspector.guest.suite import bench_device
-from kinspect.inspector.guest.suite.timing import ONCE, StoppingRule, standard_error, time_call
+from kinspect.inspector.guest.suite.bench_device import (
+    ONCE,
+    StoppingRule,
+    standard_error,
+    time_call,
+)
 from kinspect.inspector.present import text
 
 MICROSECONDS = st.floats(0.1, 1e8)

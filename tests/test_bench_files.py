@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.bench.suite.case_files import (
     UserCase,
+    as_gemm,
+    fit_keys,
+    keys_read,
+    name_of,
     read_flags,
     read_gpumode,
     read_tune_gemm,
     scalar,
     write_tune_gemm,
 )
-from kinspect.inspector.bench.suite.case_keys import as_gemm, fit_keys, keys_read, name_of
 
 KEYS = st.text("abXYZ_", min_size=1, max_size=5)
 WORDS = st.sampled_from(["bf16", "column", "TN", "float8_e4m3fnuz", "fp16", "thd", "x"])

@@ -115,8 +115,8 @@ def work(jobs: list[dict[str, Any]]) -> None:
     """Measures (path, case index, job) and prints one JSON line for each."""
     import torch
     from kinspect.inspector.guest.suite import bench
+    from kinspect.inspector.guest.suite.bench_device import ONCE, StoppingRule
     from kinspect.inspector.guest.suite.kernel_file import backend_of, entries, load_kernel
-    from kinspect.inspector.guest.suite.timing import ONCE, StoppingRule
 
     torch.set_num_threads(1)
     rules = {"time": StoppingRule(max_runs=5, warm_up_s=0.001), "once": ONCE, "profile": None}

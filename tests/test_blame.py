@@ -19,20 +19,28 @@ import pytest
 from blame_kernels import GEMM
 from kinspect.inspector.base.streams import dump_json
 from kinspect.inspector.capture.resolving import resolve
-from kinspect.inspector.compare.blame.defaults import defaults_of
-from kinspect.inspector.compare.blame.llvm_inputs import differences, exchanged, with_attributes
-from kinspect.inspector.compare.blame.pass_bisection import guilty_passes
-from kinspect.inspector.compare.blame.respelling import newer_spellings
-from kinspect.inspector.compare.blame.results import Blame, Layer, Share, SlowPass, Step
-from kinspect.inspector.compare.blame.swaps import blame
-from kinspect.inspector.compare.blame.timing import seconds_from_ttir, slow_pass
-from kinspect.inspector.compare.blame.verdicts import (
+from kinspect.inspector.compare.blame.blamed_layers import (
+    Blame,
+    Layer,
+    Share,
+    SlowPass,
+    Step,
     differing_metric,
     guilty_of,
     noise_of,
     shares_of,
     verdict_of,
 )
+from kinspect.inspector.compare.blame.compiles import seconds_from_ttir, slow_pass
+from kinspect.inspector.compare.blame.exchanges import (
+    defaults_of,
+    differences,
+    exchanged,
+    newer_spellings,
+    with_attributes,
+)
+from kinspect.inspector.compare.blame.pass_bisection import guilty_passes
+from kinspect.inspector.compare.blame.swaps import blame
 from kinspect.inspector.compile.code_text import normal_amdgcn
 from kinspect.inspector.compile.llvm_passes import PassTime, machine_passes, pass_times
 from kinspect.inspector.compile.passes import read_passes

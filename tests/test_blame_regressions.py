@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from blame_kernels import GEMM
-from kinspect.inspector.compare.blame.results import COMPILE_SECONDS, Blame
+from kinspect.inspector.compare.blame.blamed_layers import COMPILE_SECONDS, Blame
 from kinspect.inspector.compare.blame.swaps import blame
 from kinspect.inspector.compile.tritons import known_tritons
 from kinspect.inspector.pipeline.jobs import Request

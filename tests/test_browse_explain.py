@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.explain.code.explanations import explain_finding, explain_instruction
-from kinspect.inspector.explain.code.meanings import meaning
+from kinspect.inspector.explain.code.explanations import (
+    explain_finding,
+    explain_instruction,
+    meaning,
+)
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.mnemonics import CLASSES, lookup
 from kinspect.inspector.lint.schema import DEFAULT_PACK, load_named
@@ -24,8 +27,7 @@ from kinspect.inspector.model import (
     SpillSlot,
 )
 from kinspect.inspector.pipeline.analysis import analyze_text, catalogue, recommended_pack
-from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Context
 from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data" / "isa"

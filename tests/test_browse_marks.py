@@ -15,12 +15,11 @@ from kinspect.inspector.explain.code.marks import LineMarks
 from kinspect.inspector.explain.code.reading import KernelReading, kernel_of, reading_of
 from kinspect.inspector.explain.code.texts import Texts, lines_of
 from kinspect.inspector.isa.assembly import parse_text
-from kinspect.inspector.isa.waitflow.counter_values import outstanding_counts
-from kinspect.inspector.isa.waitflow.waits import decode_wait
+from kinspect.inspector.isa.waitflow.counters import decode_wait
+from kinspect.inspector.isa.waitflow.slack import outstanding_counts
 from kinspect.inspector.model import Finding, Function, Instruction, KernelReport, Location
 from kinspect.inspector.pipeline.analysis import analyze_text, recommended_pack
-from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Context
 from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data" / "isa"

@@ -17,8 +17,8 @@ from kinspect.inspector.explain.code.uses import uses
 from kinspect.inspector.isa.objects.disasm import find_disassemblers
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import analyze_code_object, analyze_text, analyze_ttgir
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.pipeline.collecting import collect
-from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 
 DATA = Path(__file__).parent / "data"

@@ -10,7 +10,7 @@ import pytest
 from kinspect.inspector.explain.code.texts import TEXTS, lines_of, texts_of, texts_of_file
 from kinspect.inspector.model import Artifact, KernelReport, SourceLoc, Variant
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data"

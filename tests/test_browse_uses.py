@@ -16,7 +16,7 @@ from kinspect.inspector.explain.code.uses import (
     uses,
 )
 from kinspect.inspector.isa.assembly import parse_text
-from kinspect.inspector.isa.dataflow.register_sets import name_of as row_name
+from kinspect.inspector.isa.dataflow.operands import name_of as row_name
 from kinspect.inspector.isa.mnemonics import classify, lookup
 from kinspect.inspector.model import Function, Instruction
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kinspect.inspector.guest.cases.case import Case
-from kinspect.inspector.guest.cases.options import RANGES, TYPES
+from kinspect.inspector.guest.cases.case import RANGES, TYPES, Case
 from kinspect.inspector.guest.cases.selection import Selection, listed, not_for
 from kinspect.inspector.guest.cases.types import ALIASES, FLOATS, INTEGERS, is_type, nearest_type
 

@@ -9,7 +9,7 @@ import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector.model import KernelReport, MetricValue
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.pipeline.jobs import Request
 
 SCRIPT = Path(__file__).parent / "data" / "copied_statements.py"

@@ -16,8 +16,7 @@ import yaml
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.objects.amdnote import KernelNote
 from kinspect.inspector.isa.objects.codeobject import CodeObject, read_code_object
-from kinspect.inspector.isa.objects.crosscheck import compare, join
-from kinspect.inspector.isa.objects.descriptor import decode_descriptor
+from kinspect.inspector.isa.objects.crosscheck import compare, decode_descriptor, join
 from kinspect.inspector.isa.objects.eflags import TARGETS, split_target, target_of
 from kinspect.inspector.isa.objects.elf import read_elf
 from kinspect.inspector.model import Resources

@@ -21,8 +21,7 @@ from kinspect.inspector.isa.objects.codeobject import read_code_object
 from kinspect.inspector.isa.objects.dwarf import DebugSections, DwarfBudget, DwarfError
 from kinspect.inspector.isa.objects.elf import Elf, read_elf
 from kinspect.inspector.isa.objects.inlining import read_units
-from kinspect.inspector.isa.objects.line_program import read_line_program
-from kinspect.inspector.isa.objects.linemap import read_line_map
+from kinspect.inspector.isa.objects.linemap import read_line_map, read_line_program
 from kinspect.inspector.isa.objects.load import resources_only
 
 DATA = Path(__file__).parent / "data" / "elf"

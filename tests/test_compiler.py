@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.script import capture_script
+from kinspect.inspector.compile.diagnostics import scan
 from kinspect.inspector.compile.environment import compile_relevant, guest_environment
 from kinspect.inspector.compile.pool import (
     DAMAGED,
@@ -27,7 +28,6 @@ from kinspect.inspector.compile.pool import (
     CompileSettings,
     compile_variant,
 )
-from kinspect.inspector.compile.stderr import scan
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.model import Variant
 from msgspec.structs import replace

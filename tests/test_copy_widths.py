@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 
 MC = shutil.which("llvm-mc-22")
 CODE = (

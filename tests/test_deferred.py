@@ -139,7 +139,8 @@ def test_what_was_overwritten_since_is_as_it_was(world: Any) -> None:
 
 @in_world()
 def test_what_there_was_no_room_to_copy_is_unknown(world: Any) -> None:
-    from kinspect.inspector.guest.world import memory, reads
+    from kinspect.inspector.guest.world import memory
+    from kinspect.inspector.guest.world import tensor_io as reads
 
     _small_limits()
     memory.MAX_COPIED_BYTES = 8

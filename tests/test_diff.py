@@ -14,17 +14,17 @@ import pytest
 from kinspect.inspector import machines
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.compare.diff import diff_view
+from kinspect.inspector.compare.diff.diff_results import DiffReport, FigureChange, KernelDiff
 from kinspect.inspector.compare.diff.reports import (
     DiffOptions,
     NamedReport,
     diff_kernels,
     diff_reports,
 )
-from kinspect.inspector.compare.diff.results import DiffReport, FigureChange, KernelDiff
 from kinspect.inspector.compare.diff.tolerances import JUDGED, Tolerances, tolerances_of
 from kinspect.inspector.formats import diff_json
+from kinspect.inspector.metrics.given_metrics import US as TIME_US
 from kinspect.inspector.metrics.occupancy import metrics
-from kinspect.inspector.metrics.times import US as TIME_US
 from kinspect.inspector.model import (
     Demand,
     ErrorRecord,

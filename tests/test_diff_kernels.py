@@ -21,7 +21,7 @@ from kinspect.inspector.compare.diff.isa import (
     functions_of,
 )
 from kinspect.inspector.compare.diff.reports import MOST_ISA
-from kinspect.inspector.compare.diff.running import OptionSet, option_set
+from kinspect.inspector.compare.diff.two_compiles import OptionSet, option_set
 from kinspect.inspector.compile.tritons import known_tritons
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.disasm import find_disassemblers

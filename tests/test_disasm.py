@@ -29,7 +29,7 @@ from kinspect.inspector.isa.objects.disasm import (
 from kinspect.inspector.isa.objects.disasm_worker import decode_section
 from kinspect.inspector.isa.objects.load import load_code_object, load_images, resources_only
 from kinspect.inspector.pipeline import analysis
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 
 DATA = Path(__file__).parent / "data" / "elf"
 COMMITTED = sorted(DATA.glob("*.hsaco"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 from emulated import KERNEL
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 
 WIDENED = "v_cvt_f64_f32_e32 v[4:5], v2\n v_mul_f64 v[4:5], v[4:5], s[6:7]\n"
 NARROWED = "v_cvt_f32_f64_e32 v2, v[4:5]\n global_store_dword v0, v2, s[4:5]\n"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.base.limits import LimitError
-from kinspect.inspector.emulator.relocations import resolved
+from kinspect.inspector.emulator.linking import resolved
 from kinspect.inspector.guest.emulation.process import (
     EmulationError,
     EmulatorProcess,

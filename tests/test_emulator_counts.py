@@ -6,11 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
-from kinspect.inspector.emulator.banks import conflict_cycles, phases_of
-from kinspect.inspector.emulator.footprint import (
+from kinspect.inspector.emulator.access_figures import (
     TouchedBytes,
+    conflict_cycles,
     lines_of_rows,
     lines_touched,
+    phases_of,
     spans_of,
     spans_of_rows,
 )

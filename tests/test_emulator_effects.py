@@ -12,8 +12,7 @@ from emulated import code_of, run_lines
 from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.emulator.waves import Waves
 from kinspect.inspector.isa.dataflow.effects import RegisterEffect, effect_of
-from kinspect.inspector.isa.dataflow.operands import EXEC, M0, VCC
-from kinspect.inspector.isa.dataflow.register_sets import SCALAR_BIT, VECTOR_REGISTERS
+from kinspect.inspector.isa.dataflow.operands import EXEC, M0, SCALAR_BIT, VCC, VECTOR_REGISTERS
 from test_emulator_witness import FORMS
 
 Array = np.ndarray[Any, Any]

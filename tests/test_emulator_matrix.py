@@ -19,8 +19,7 @@ from kinspect.inspector.emulator.registry import NotCoveredError
 from kinspect.inspector.emulator.waves import WaveIds, Waves
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.dataflow.execution_target import ExecutionTarget
-from kinspect.inspector.isa.dataflow.operands import EXEC
-from kinspect.inspector.isa.dataflow.register_sets import vector_bits
+from kinspect.inspector.isa.dataflow.operands import EXEC, vector_bits
 
 Array = np.ndarray[Any, Any]
 Place = Callable[[int, int], tuple[int, int]]

@@ -12,12 +12,19 @@ from subprocess import CompletedProcess
 
 import pytest
 from kinspect.inspector.formats import environment as render
-from kinspect.inspector.host.env.facts import InstalledGpu, MachineFact, MachineReport, Verdict
 from kinspect.inspector.host.env.gpus import clock_limit, gpus
-from kinspect.inspector.host.env.host import Host, User, run_program, this_host
+from kinspect.inspector.host.env.host import (
+    Host,
+    InstalledGpu,
+    MachineFact,
+    MachineReport,
+    User,
+    Verdict,
+    run_program,
+    this_host,
+)
 from kinspect.inspector.host.env.knobs import knobs
-from kinspect.inspector.host.env.machine import software_facts
-from kinspect.inspector.host.env.system import check
+from kinspect.inspector.host.env.machine_facts import check, software_facts
 from kinspect.inspector.present.text import show
 
 Tool = Callable[..., "CompletedProcess[str]"]

@@ -17,12 +17,13 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.host.env.changing import (
     ChangeOutcome,
     ChangeResult,
+    Ledger,
     apply,
+    ledger,
     planned_reset,
     reset,
 )
 from kinspect.inspector.host.env.host import Host, User
-from kinspect.inspector.host.env.ledger import Ledger, ledger
 from kinspect.inspector.host.env.settings import command, plan
 from msgspec.structs import replace
 

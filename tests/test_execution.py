@@ -33,11 +33,11 @@ from kinspect.inspector.capture.trace import read_trace
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.guest import capturing
-from kinspect.inspector.guest.assembly_text import check_assembly, check_object
 from kinspect.inspector.guest.parsed.building import KernelBuilder
 from kinspect.inspector.guest.parsed.guard import Guard
-from kinspect.inspector.guest.parsed.refusals import RefusedError
-from kinspect.inspector.guest.record.source_format import content_hash
+from kinspect.inspector.guest.parsed.library import RefusedError
+from kinspect.inspector.guest.record.kernel_source import content_hash
+from kinspect.inspector.guest.without_files import check_assembly, check_object
 from kinspect.inspector.model import ErrorRecord, Variant
 from kinspect.inspector.model.recording import MANIFEST
 from kinspect.inspector.pipeline.recording_input import is_recording

@@ -10,8 +10,8 @@ from emulated import KERNEL
 from kept_compiles import collect_kept
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.dataflow.value_graph import graph_of, operations
+from kinspect.inspector.metrics.divisions import integer_divisions
 from kinspect.inspector.metrics.elementary_functions import exponentials_and_logarithms
-from kinspect.inspector.metrics.integer_divisions import integer_divisions
 from kinspect.inspector.model import Function, KernelReport
 from kinspect.inspector.pipeline.jobs import Request
 

@@ -11,7 +11,7 @@ import pytest
 from kinspect.inspector.metrics.exposed_latency import LATENCY
 from kinspect.inspector.model import Scalar
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import Context, Overrides
 
 ISSUE = 4
 LOOP = """

@@ -12,11 +12,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from kinspect.inspector.isa.idle_slots import idle_slots
 from kinspect.inspector.isa.mnemonics import lookup
+from kinspect.inspector.isa.operations import idle_slots
 from kinspect.inspector.model import Instruction, KernelReport, Variant
 from kinspect.inspector.pipeline.analysis import analyze_code_object, analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.present.kernel import spill_lines
 
 # One worker: what the fixtures compile would else be compiled by each.

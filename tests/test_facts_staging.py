@@ -21,8 +21,8 @@ from kinspect.inspector.metrics import staging
 from kinspect.inspector.metrics.located import located
 from kinspect.inspector.metrics.subject import Facts, KernelCode
 from kinspect.inspector.model import Function, Resources, TtgirModule
+from kinspect.inspector.ttgir.conversions import CONVERSIONS, movement
 from kinspect.inspector.ttgir.flow import UNKNOWN, flow_of
-from kinspect.inspector.ttgir.movements import CONVERSIONS, movement
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
 DATA = Path(__file__).parent / "data"

@@ -23,11 +23,10 @@ from kinspect.inspector import machines
 from kinspect.inspector.base import named_files
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.formats import fault as render
-from kinspect.inspector.host.fault.addresses import addresses_of
+from kinspect.inspector.host.fault.code_objects import find_saved, parse_uri, saved_name
 from kinspect.inspector.host.fault.explanation import explain
 from kinspect.inspector.host.fault.parse import parse_report, read_reports, report_files
-from kinspect.inspector.host.fault.saved_code import find_saved, parse_uri, saved_name
-from kinspect.inspector.host.fault.suspects import outstanding_at, trap_at
+from kinspect.inspector.host.fault.suspects import addresses_of, outstanding_at, trap_at
 from kinspect.inspector.host.fault.values import FaultReport
 from kinspect.inspector.isa.assembly import parse_text
 

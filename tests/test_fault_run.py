@@ -20,7 +20,7 @@ from unittest.mock import ANY
 import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.host.fault import agent
-from kinspect.inspector.host.fault.saved_code import saved_name
+from kinspect.inspector.host.fault.code_objects import saved_name
 
 ADD = Path(__file__).parent / "data" / "elf" / "triton.gfx90a.hsaco"
 URI = f"memory://99#offset=0x55d0c0de0000&size={ADD.stat().st_size}"

@@ -13,7 +13,7 @@ import in_process
 import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector.compare.sweep.figures import figures_of
-from kinspect.inspector.compare.sweep.pareto import PER_WORK, loss
+from kinspect.inspector.compare.sweep.swept_points import PER_WORK, loss
 from kinspect.inspector.explain.occupancy_view import occupancy_lines
 from kinspect.inspector.lint.schema import bundled_packs, load_named
 from kinspect.inspector.model import Demand, KernelReport, Metric

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.explain.code.reading import reading_of
 from kinspect.inspector.explain.code.texts import texts_of
-from kinspect.inspector.explain.expressions import Expressions
 from kinspect.inspector.model import Finding, KernelReport
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.present.lint import Expressions
 from kinspect.inspector.report import json_write
 from kinspect.inspector.report.json_read import SavedReport
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
-from kinspect.inspector.compare.trials.rules import bundled_rules, judging_pack
-from kinspect.inspector.lint.former import FORMER
+from kinspect.inspector.compare.trials.planning import bundled_rules, judging_pack
 from kinspect.inspector.lint.schema import load_pack
+from kinspect.inspector.lint.selection import FORMER
 from kinspect.inspector.pipeline.analysis import catalogue
 
 

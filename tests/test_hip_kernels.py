@@ -13,7 +13,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.metrics.lanes import SHAPE, WAVES
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import Context, Overrides
 
 pytestmark = pytest.mark.skipif(not shutil.which("clang-22"), reason="clang-22 is not installed")
 

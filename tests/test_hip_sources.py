@@ -26,7 +26,7 @@ from kinspect.inspector.compile.hip.options import HipOptions
 from kinspect.inspector.compile.hip.source import compiled
 from kinspect.inspector.model import KernelReport, Program
 from kinspect.inspector.pipeline import analysis, collecting
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.pipeline.jobs import request_for, timing
 
 CLANG = next((p for n in range(29, 16, -1) if (p := shutil.which(f"clang-{n}"))), None)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.model import KernelReport, Metric
 from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.analysis_options import Context, Overrides
 from kinspect.inspector.pipeline.collecting import collect
-from kinspect.inspector.pipeline.context import Context, Overrides
 from kinspect.inspector.pipeline.jobs import Request
 
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"

@@ -22,7 +22,7 @@ from kinspect.inspector.bench.history.store import (
     data_folder,
     identity,
 )
-from kinspect.inspector.bench.suite.results import Bench, MeasuredGpu, OtherOperator, Timed
+from kinspect.inspector.bench.suite.bench_results import Bench, MeasuredGpu, OtherOperator, Timed
 from msgspec.structs import replace
 
 CASE = {"name": "small", "M": 64, "N": 64, "K": 128, "atol": 0.1}

@@ -21,13 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.bench.history.analyses import FIGURES, AnalysedKernel, Analysis, analysed
-from kinspect.inspector.bench.history.git import commit
-from kinspect.inspector.bench.history.recorder import HistoryRecorder, WithHistoryFigures
+from kinspect.inspector.bench.history.recorder import HistoryRecorder, WithHistoryFigures, commit
 from kinspect.inspector.bench.history.schema import SCHEMA_VERSION
 from kinspect.inspector.bench.history.store import FILE, History
 from kinspect.inspector.bench.history.trends import ChartRequest, chart
 from kinspect.inspector.explain import plot
-from kinspect.inspector.lint.results import CheckedKernel, LintReport
+from kinspect.inspector.lint.lint_results import CheckedKernel, LintReport
 from kinspect.inspector.model import Finding, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request

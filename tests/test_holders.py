@@ -4,8 +4,7 @@ it, by going through all registers of all lanes of all waves."""
 from __future__ import annotations
 
 import pytest
-from kinspect.inspector.ttgir.holders import Holder, elements, holders_of
-from kinspect.inspector.ttgir.layouts import to_linear
+from kinspect.inspector.ttgir.layouts import Holder, elements, holders_of, to_linear
 from test_ttgir_layout import (
     Draw,
     blocked,

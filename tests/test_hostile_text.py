@@ -22,8 +22,8 @@ from kinspect.inspector.cli.options import result_stream
 from kinspect.inspector.formats.html import page
 from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.pipeline.collecting import collect
-from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.present.markdown import code, inline
 from kinspect.inspector.report import json_write as json_v1

@@ -71,7 +71,7 @@ ALLOWED = {
     "inspector/cli/progress.py: error.message[len(file):]",
     "inspector/cli/progress.py: error.message.startswith(file)",
     "inspector/isa/objects/load.py: error.message.removeprefix(f'{name}: ')",
-    "inspector/pipeline/error_records.py: error.message.removeprefix(f'{file}: ')",
+    "inspector/pipeline/naming.py: error.message.removeprefix(f'{file}: ')",
     # A unit of measurement says how its number is written.
     "inspector/explain/profile_view.py: metric.unit == 'ns'",
     "inspector/explain/profile_view.py: metric.unit == '%'",
@@ -79,7 +79,7 @@ ALLOWED = {
     "inspector/explain/profile_view.py: note[:MAX_NOTE_CHARS - 1]",
     "inspector/lint/budget.py: error.message.split('\\n')[0]",
     # A dictionary of notes, by their text.
-    "inspector/compare/sweep/running.py: into.notes[event.text]",
+    "inspector/compare/sweep/sweeping.py: into.notes[event.text]",
     # No share can be over 100 %.
     "inspector/profile/kernel_profiles.py: metric.unit != '%'",
 }

@@ -12,13 +12,12 @@ import pytest
 from kernel_times import kernel_time
 from kinspect.inspector.base import named_files
 from kinspect.inspector.formats.html import svg
+from kinspect.inspector.formats.html.kernel import MOST_IN_FULL, page_kernels
 from kinspect.inspector.formats.html.page import write_profile, write_report
-from kinspect.inspector.formats.html.page_kernels import MOST_IN_FULL, page_kernels
 from kinspect.inspector.model import ErrorRecord, KernelReport, MeasuredLine, Report, SourceLoc
 from kinspect.inspector.model.time import InstructionTime, TimeLine
 from kinspect.inspector.pipeline import analysis
-from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Context, Overrides
 from kinspect.inspector.profile.placing.stalls import stalls
 from msgspec.structs import replace
 from profiles import kernel, measured, profile

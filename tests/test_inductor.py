@@ -17,13 +17,8 @@ from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.resolving import resolve
 from kinspect.inspector.capture.targets import kind_of
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
-from kinspect.inspector.guest.inductor.grids import grid_of
-from kinspect.inspector.guest.parsed.literals import (
-    Construction,
-    LibraryName,
-    UnreadableError,
-    read,
-)
+from kinspect.inspector.guest.inductor.stated_launches import grid_of
+from kinspect.inspector.guest.syntax import Construction, LibraryName, UnreadableError, read
 from kinspect.inspector.model import ErrorRecord, Variant
 from kinspect.inspector.pipeline.capturing import variants_of
 from kinspect.inspector.pipeline.jobs import Request

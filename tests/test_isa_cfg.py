@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.graph.cfg import dominators
-from kinspect.inspector.isa.graph.dominators import dominator_tree
-from kinspect.inspector.isa.graph.loops import MAX_DEPTH, natural_loops
+from kinspect.inspector.isa.graph.loops import MAX_DEPTH, dominator_tree, natural_loops
 from kinspect.inspector.model import Function
 from objdump_reference import (
     MC,

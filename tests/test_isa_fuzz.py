@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.asm import macros
 from kinspect.inspector.isa.asm.debugloc import LocationTable
+from kinspect.inspector.isa.asm.directives import read_metadata
 from kinspect.inspector.isa.asm.expr import compile_expression
-from kinspect.inspector.isa.asm.metadata import read_metadata
-from kinspect.inspector.isa.asm.symbols import SymbolTable
+from kinspect.inspector.isa.asm.operands import SymbolTable
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.model import Function, Program
 

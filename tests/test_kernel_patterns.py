@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kinspect.inspector.capture import kernel_patterns as host
+from kinspect.inspector.capture import options as host
 from kinspect.inspector.guest import kernel_patterns as guest
 
 Tool = Callable[..., Any]

@@ -13,7 +13,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.load import load_code_object
 from kinspect.inspector.lanes.unknowns import Arguments
 from kinspect.inspector.machines.loader import load
-from kinspect.inspector.metrics.arguments import arguments_of
+from kinspect.inspector.metrics.argument_words import arguments_of
 from kinspect.inspector.metrics.lanes import FROM_MEMORY, WAVES, lane_uses
 from kinspect.inspector.model import LaneUse
 from msgspec.structs import replace

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import Context, Overrides
 from kinspect.inspector.report import json_write
 from kinspect.inspector.report.json_read import SavedReport
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector import machines
-from kinspect.inspector.isa.asm.metadata import read_metadata
+from kinspect.inspector.isa.asm.directives import read_metadata
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.launch import adds_lds
 from kinspect.inspector.isa.objects.codeobject import read_code_object

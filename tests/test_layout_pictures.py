@@ -21,10 +21,9 @@ import pytest
 from kinspect.inspector.cli.group import run
 from kinspect.inspector.explain.layout_values import drawing_of, values_of
 from kinspect.inspector.formats import layout_svg, layout_text
-from kinspect.inspector.ttgir.holders import holders_of
-from kinspect.inspector.ttgir.layouts import to_linear
+from kinspect.inspector.ttgir.layouts import holders_of, to_linear
 from kinspect.inspector.ttgir.parser import parse_ttgir
-from kinspect.inspector.ttgir.shared_layouts import shared_offset
+from kinspect.inspector.ttgir.shared_buffers import shared_offset
 from test_ttgir_layout import (
     Draw,
     blocked,

@@ -9,7 +9,7 @@ import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import analyze_ttgir
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import json_write as json_v1
 from kinspect.inspector.report.json_read import SavedReport

@@ -7,7 +7,7 @@ from typing import Any
 
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 
 HEAD = """
 \t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"

@@ -15,7 +15,7 @@ from kinspect.inspector.lanes.lds.races import Race, RaceReport, races_of
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.model import Metric
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import Context, Overrides
 from msgspec.structs import replace
 
 DATA = Path(__file__).parent / "data" / "emulator"

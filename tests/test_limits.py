@@ -26,8 +26,8 @@ from kinspect.inspector.base.limits import LimitError
 from kinspect.inspector.lint import engine
 from kinspect.inspector.lint.engine import judge
 from kinspect.inspector.pipeline import analysis
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.pipeline.collecting import collect
-from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 
 ROOT = Path(__file__).parents[1]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.model import ErrorRecord
-from kinspect.inspector.pipeline import analysis, lint_running
+from kinspect.inspector.pipeline import analysis, linting
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.events import Failed
 from kinspect.inspector.pipeline.jobs import Request
@@ -661,7 +661,7 @@ def test_an_interrupted_run_reports_what_it_has_and_keeps_the_baseline(
         yield Failed((1, 0), ErrorRecord("k.py", None, "compile", "interrupted: 3 left", ""))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lint_running, "transformed_reports", interrupted)
+    monkeypatch.setattr(linting, "transformed_reports", interrupted)
     edited(tmp_path / "small.s", "\ts_barrier\n", "\ts_nop 0\n")
     done = lint(
         "small.s", *base, "--update-baseline", "--rules", "ours.yaml", "--rules", "base.yaml"

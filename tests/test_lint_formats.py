@@ -27,8 +27,8 @@ from kinspect.inspector.formats import (
     lint_json,
     sarif,
 )
-from kinspect.inspector.formats.repository import path_in_repository, repository_root
-from kinspect.inspector.lint.results import CheckedKernel, LintReport, Suppressed, Suppression
+from kinspect.inspector.formats.github import path_in_repository, repository_root
+from kinspect.inspector.lint.lint_results import CheckedKernel, LintReport, Suppressed, Suppression
 from kinspect.inspector.lint.rule import Reference
 from kinspect.inspector.model import ErrorRecord, Finding, Location, SourceLoc
 from kinspect.inspector.present import lint
@@ -282,7 +282,7 @@ def test_hundreds_of_kernels_are_grouped_by_rule(small: LintReport) -> None:
 def test_plain_text_does_not_load_rich() -> None:
     program = """
         import sys
-        from kinspect.inspector.lint.results import LintReport
+        from kinspect.inspector.lint.lint_results import LintReport
         from kinspect.inspector.present import lint
         lint.write(LintReport("x", {}, (), {}, "error", ()), sys.stdout)
         print(sorted({"rich", "xml", "yaml", "torch"} & set(sys.modules)))

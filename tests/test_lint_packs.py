@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.mnemonics import CLASSES
-from kinspect.inspector.isa.waitflow.waits import COUNTERS
+from kinspect.inspector.isa.waitflow.counters import COUNTERS
 from kinspect.inspector.lint.catalogue import ENGINE_VALUES, Catalogue
-from kinspect.inspector.lint.document import MAX_BYTES, MAX_DEPTH, compose
+from kinspect.inspector.lint.pack_reader import Reader
+from kinspect.inspector.lint.pack_yaml import MAX_BYTES, MAX_DEPTH, compose
 from kinspect.inspector.lint.packschema import pack_schema
-from kinspect.inspector.lint.reader import Reader
 from kinspect.inspector.lint.rule import COMPILERS, RuleText
 from kinspect.inspector.lint.schema import (
     DEFAULT_PACK,

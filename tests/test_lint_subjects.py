@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.isa.mnemonics import CLASSES
-from kinspect.inspector.isa.waitflow.waits import COUNTERS
+from kinspect.inspector.isa.waitflow.counters import COUNTERS
 from kinspect.inspector.lint.catalogue import ENGINE_VALUES, Catalogue
 from kinspect.inspector.lint.engine import evaluate
 from kinspect.inspector.lint.finding_places import MAX_MATCHES
@@ -492,7 +492,7 @@ def test_what_is_alike_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_real_code_line_by_line(small_asm: Path) -> None:
     """Against the text of the assembly, read with a pattern."""
     from kinspect.inspector.pipeline.analysis import analyze_text
-    from kinspect.inspector.pipeline.context import Context
+    from kinspect.inspector.pipeline.analysis_options import Context
 
     text = small_asm.read_text()
     (report,) = analyze_text(text, Context(str(small_asm)))

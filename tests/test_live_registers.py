@@ -10,8 +10,7 @@ from kinspect.inspector.explain import registers_view
 from kinspect.inspector.metrics import live_values
 from kinspect.inspector.model import KernelReport, LoopTraffic, Report, int_of
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Context
 from kinspect.inspector.report import json_write as json_v1
 from kinspect.inspector.report.json_read import SavedReport
 from msgspec.structs import replace

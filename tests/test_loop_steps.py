@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.twos_complement import signed
-from kinspect.inspector.metrics.leftover_loops import leftovers
+from kinspect.inspector.metrics.loop_shape import leftovers
 from kinspect.inspector.model import Function
 
 _TWO_LOOPS = """\

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 import pytest
 from kinspect.inspector.metrics.exposed_latency import LATENCY
+from kinspect.inspector.metrics.triton_loads import LoopLoad, Use, issued_ahead, loop_loads
 from kinspect.inspector.model import Scalar
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import Context, Overrides
 from kinspect.inspector.ttgir.flow import flow_of
-from kinspect.inspector.ttgir.loop_loads import LoopLoad, Use, issued_ahead, loop_loads
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
 MODULE = """

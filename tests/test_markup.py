@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from kinspect.inspector.compare.diff.assembly import assembly_of
+from kinspect.inspector.compare.diff.isa import assembly_of
 from kinspect.inspector.compare.diff.reports import DiffOptions, NamedReport, diff_reports
 from kinspect.inspector.compare.diff.tolerances import tolerances_of
 from kinspect.inspector.compile import reproducer
@@ -24,8 +24,8 @@ from kinspect.inspector.formats import (
     lint_agent,
 )
 from kinspect.inspector.formats.html import page
-from kinspect.inspector.formats.html.page_kernels import PageKernel
-from kinspect.inspector.lint.results import CheckedKernel, LintReport
+from kinspect.inspector.formats.html.kernel import PageKernel
+from kinspect.inspector.lint.lint_results import CheckedKernel, LintReport
 from kinspect.inspector.model import ErrorRecord, Location, Metric, Report, SourceLoc, Variant
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request

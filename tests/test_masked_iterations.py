@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kept_compiles import collect_kept
+from kinspect.inspector.metrics.triton_masks import MOST_PROGRAMS
 from kinspect.inspector.model import KernelReport, Scalar
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.ttgir.masked_iterations import MOST_PROGRAMS
 
 SCRIPT = Path(__file__).parent / "data" / "windows.py"
 SIZE, TILE, WINDOW = 1024, 64, 128

@@ -17,8 +17,8 @@ from kinspect.inspector.metrics.memory_trips import region_metrics
 from kinspect.inspector.metrics.subject import Facts, KernelCode, Subject
 from kinspect.inspector.model import KernelReport, Metric
 from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.pipeline.collecting import collect
-from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 
 FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "hip_trips_gfx942.s"

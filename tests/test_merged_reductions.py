@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from kept_compiles import collect_kept
-from kinspect.inspector.metrics import merged_reductions
+from kinspect.inspector.metrics import loop_structure
+from kinspect.inspector.metrics.launch import most_iterations
 from kinspect.inspector.metrics.located import located
-from kinspect.inspector.metrics.source_trips import most_iterations
 from kinspect.inspector.metrics.subject import Facts, KernelCode, Subject
 from kinspect.inspector.model import Function, Resources, Scalar, TtgirModule
 from kinspect.inspector.pipeline.jobs import Request
@@ -104,7 +104,7 @@ def test_registers_are_those_of_the_elements(element: str, registers: int) -> No
     """Four elements of a lane."""
     flow = flow_of(parse_ttgir(_SUM.replace("ELEMENT", element), "k.ttgir"))
     reductions = [op for op in flow.module.ops if op.name == "tt.reduce"]
-    value = merged_reductions.merged(subject_of(flow.module, None), flow, reductions, {})
+    value = loop_structure.merged(subject_of(flow.module, None), flow, reductions, {})
     assert (value["reductions"], value["registers"]) == (1, registers)
     assert value["iterations"] is None
 

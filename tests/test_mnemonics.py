@@ -14,7 +14,7 @@ import pytest
 import yaml
 from kinspect.inspector.isa import mnemonics
 from kinspect.inspector.isa.mnemonics import CLASSES, access_bits, classify, lookup, returns_value
-from kinspect.inspector.isa.waitflow.waits import decode_wait
+from kinspect.inspector.isa.waitflow.counters import decode_wait
 
 RECORDED = Path(__file__).parent / "data" / "recorded/mnemonics.csv"
 MC = shutil.which("llvm-mc-22")

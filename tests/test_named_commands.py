@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.base import lifetimes, programs, staging
 from kinspect.inspector.base.lifetimes import run_to_end
-from kinspect.inspector.bench.history.git import GIT_SECONDS, commit
+from kinspect.inspector.bench.history.recorder import GIT_SECONDS, commit
 from kinspect.inspector.compile.environment import guest_environment
 
 KINSPECT = Path(sys.executable).with_name("kinspect")
@@ -291,7 +291,7 @@ list(forked._Pool([(0, None)], SimpleNamespace(request=SimpleNamespace(jobs=1)),
 """
 IN_A_PASS = """
 import os, sys
-from kinspect.inspector.profile.running.launch import run
+from kinspect.inspector.profile.running.pass_launch import run
 run([sys.executable, "script.py"], os.environ)
 """
 

@@ -14,10 +14,10 @@ import pytest
 from kinspect.inspector.base import named_files
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.resolving import resolve
-from kinspect.inspector.compare.diff.assembly import assembly_of
-from kinspect.inspector.compile.inline_assembly import names_files
+from kinspect.inspector.compare.diff.isa import assembly_of
+from kinspect.inspector.compile.diagnostics import names_files
 from kinspect.inspector.explain.code.texts import texts_of
-from kinspect.inspector.guest import regular_files
+from kinspect.inspector.guest import readable_files
 from kinspect.inspector.lint.baseline import read as read_baseline
 from kinspect.inspector.lint.schema import load_pack
 from kinspect.inspector.lint.settings import load as load_settings
@@ -113,12 +113,12 @@ def test_hidden_files_and_foreign_checkouts_are_not_quoted(
     assert SECRET not in quoted_text(places, "../secret.py")
     named_files.confine(places)  # as kinspect mcp --root
     assert SECRET not in quoted_text(places, ".env")
-    regular_files.confine([str(places)])
-    assert not regular_files.is_allowed(str(places / ".env"))
-    assert not regular_files.is_allowed(str(places / ".cache/huggingface/token"))
-    assert regular_files.is_allowed(str(places / ".cache/inductor.py"))
-    assert regular_files.is_allowed(str(places / "k.s"))
-    regular_files.confine(None)
+    readable_files.confine([str(places)])
+    assert not readable_files.is_allowed(str(places / ".env"))
+    assert not readable_files.is_allowed(str(places / ".cache/huggingface/token"))
+    assert readable_files.is_allowed(str(places / ".cache/inductor.py"))
+    assert readable_files.is_allowed(str(places / "k.s"))
+    readable_files.confine(None)
 
 
 def quoted_text(place: Path, source: str) -> str:
@@ -418,7 +418,7 @@ OWN_FILES = {
     "inspector/base/lifetimes.py": "/proc",
     "inspector/base/named_files.py": "this",
     "inspector/profile/running/installed.py": "/sys",
-    "inspector/profile/running/launch.py": "/proc",
+    "inspector/profile/running/pass_launch.py": "/proc",
     "inspector/base/staging.py": "its own locks",
     "inspector/base/streams.py": "its own streams",
     "inspector/base/writing.py": "its own output",
@@ -534,6 +534,6 @@ def test_a_cache_in_a_shared_folder_is_no_link(
 def test_host_and_guest_show_the_same_files() -> None:
     """The guest imports nothing of the host's, and so states them again."""
     assert (named_files._SHOWN, named_files._SOURCES) == (
-        regular_files.SHOWN,
-        regular_files.SOURCES,
+        readable_files.SHOWN,
+        readable_files.SOURCES,
     )

@@ -8,9 +8,9 @@ from pathlib import Path
 import kinspect
 import pytest
 from kinspect.inspector.machines import load
-from kinspect.inspector.metrics.matrix_rates import best_rates
-from kinspect.inspector.metrics.padded_products import pieces
-from kinspect.inspector.ttgir.padded_dots import Side, padded_dots
+from kinspect.inspector.metrics.matrix import best_rates
+from kinspect.inspector.metrics.source_products import pieces
+from kinspect.inspector.metrics.triton_padding import Side, padded_dots
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
 HEAD = """

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from kept_compiles import collect_kept
+from kinspect.inspector.metrics.triton_masks import masked_tiles
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.parser import parse_ttgir
-from kinspect.inspector.ttgir.position_masks import masked_tiles
 
 FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "masks.py"
 LANES, SCORES = 256, 128 * 128

@@ -25,8 +25,8 @@ from kinspect.inspector.present.document import (
     Table,
     words,
 )
-from kinspect.inspector.present.paper import Line, PlainPaper
 from kinspect.inspector.present.report import document, kernels_table
+from kinspect.inspector.present.text import Line, PlainPaper
 from msgspec.structs import replace
 
 SMALL = Path(__file__).parent / "data" / "small_gfx942.s"

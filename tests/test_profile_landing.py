@@ -21,7 +21,7 @@ from kinspect.inspector.model.recording import (
     Traced,
 )
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.profile import landing
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.kernel_profiles import analyse

@@ -16,13 +16,13 @@ from kinspect.inspector.formats import profile_json, timeline
 from kinspect.inspector.formats.html import page
 from kinspect.inspector.model import Metric
 from kinspect.inspector.model.recording import KernelShape, Part, Profile, Recording, TopKernel
-from kinspect.inspector.present import paper, profile_diff
+from kinspect.inspector.present import profile_diff
+from kinspect.inspector.present import text as paper
 from kinspect.inspector.present.profile import document
 from kinspect.inspector.present.text import show
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.kernel_profiles import analyse, is_impossible
-from kinspect.tui.screens.profile.columns import columns
-from kinspect.tui.screens.profile.rows import of_profile
+from kinspect.tui.screens.profile.measured_kernels import columns, of_profile
 from msgspec.structs import replace
 from profiles import ATTEND, kernel, profile, spread
 

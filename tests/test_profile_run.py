@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model.recording import Recording
-from kinspect.inspector.profile.running import launch, manifest, outcome
-from kinspect.inspector.profile.running import run as profile_run
-from kinspect.inspector.profile.running.manifest import Manifest
-from kinspect.inspector.profile.running.run import ProfileRequest
-from kinspect.inspector.profile.running.run_reading import run_recording
+from kinspect.inspector.profile.running import manifest, outcome, pass_launch, profile_run
+from kinspect.inspector.profile.running.manifest import Manifest, run_recording
+from kinspect.inspector.profile.running.profile_run import ProfileRequest
 from msgspec.structs import replace
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"
@@ -262,7 +260,7 @@ def _runs(process: int) -> bool:
 def test_one_that_does_not_heed_is_killed(tmp_path: Path) -> None:
     script = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nsignal.pause()\n"
     environment = {"PATH": os.environ["PATH"]}
-    ending = launch.run([sys.executable, "-c", script], environment, timeout=1.0, grace=0.2)
+    ending = pass_launch.run([sys.executable, "-c", script], environment, timeout=1.0, grace=0.2)
     assert (ending.status, ending.interrupted) == ("timeout", False)
     assert ending.exit_code in (128 + signal.SIGKILL, 128 + signal.SIGTERM)
 

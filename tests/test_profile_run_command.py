@@ -15,7 +15,7 @@ import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.cli.group import run as kinspect
 from kinspect.inspector.profile.running import manifest
-from kinspect.inspector.profile.running.run_reading import run_recording
+from kinspect.inspector.profile.running.manifest import run_recording
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"
 GEMM = "import fake_rocprofv3 as gpu\ngpu.launch('matmul_kernel', 5, vgpr=128)\n"

@@ -10,9 +10,9 @@ import pytest
 from att_files import Cost, Listed, write_trace
 from kinspect.inspector.cli.recordings import read
 from kinspect.inspector.compare import profiles
-from kinspect.inspector.explain.recording_view import unplaced_stalls
+from kinspect.inspector.explain.profile_view import unplaced_stalls
 from kinspect.inspector.model.recording import Profile
-from kinspect.inspector.profile import traced
+from kinspect.inspector.profile import landing
 
 Tool = Callable[..., Any]
 CODE = [
@@ -73,7 +73,7 @@ def test_traces_are_compared_by_their_spans(
 def test_the_spans_of_several_traces_are_averaged(tmp_path: Path) -> None:
     profiled(tmp_path, 40, dispatch=1)
     (kernel,) = profiled(tmp_path, 140, dispatch=2).kernels
-    assert kernel.metrics[traced.SPAN].value == 5 * 4 + 60 + 90 + 16
+    assert kernel.metrics[landing.SPAN].value == 5 * 4 + 60 + 90 + 16
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_the_spans_of_several_traces_are_averaged(tmp_path: Path) -> None:
     ],
 )
 def test_classes_of_what_waves_stall_at(text: str, cls: str) -> None:
-    assert traced.stall_class(text) == cls
+    assert landing.stall_class(text) == cls

@@ -18,7 +18,7 @@ import pytest
 from kinspect.inspector.api.budgets import excesses, limits_of
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, Metric
-from kinspect.inspector.model.glossary import METRICS
+from kinspect.inspector.model.metric import METRICS
 from kinspect.inspector.pipeline.analysis import catalogue
 from msgspec.structs import replace
 

@@ -14,8 +14,7 @@ import pytest
 from kept_compiles import ROOT, collect_kept
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Context
 from kinspect.inspector.pipeline.jobs import Request
 
 pytestmark = pytest.mark.usefixtures("shared_guests")

@@ -9,7 +9,7 @@ import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector.model import KernelReport, Scalar
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.pipeline.jobs import Request
 
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"

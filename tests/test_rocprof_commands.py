@@ -11,21 +11,14 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.base.errors import KinspectError
-from kinspect.inspector.profile.running import (
-    commands,
-    counter_sets,
-    installed,
-    outcome,
-    passes,
-    versions,
-)
+from kinspect.inspector.profile.running import commands, counter_sets, installed, outcome
 from kinspect.inspector.profile.running.commands import Att, Measurements
 
 STAND_IN = Path(__file__).parent / "fake_rocprofv3.py"
 
 
 def profiler(tool: str = "rocprofv3", version: str | None = "1.0.0") -> installed.Profiler:
-    return installed.Profiler(tool, Path("/rocm/bin") / tool, versions.parse(version or ""))
+    return installed.Profiler(tool, Path("/rocm/bin") / tool, installed.parse(version or ""))
 
 
 def program(path: Path, text: str = "#!/bin/sh\n") -> Path:
@@ -43,14 +36,14 @@ def combinations() -> list[Measurements]:
     lists = counter_sets.groups(
         counter_sets.parse("occupancy,memory,lds,mfma,waits,roofline"), "gfx942"
     )
-    asked = passes.split(lists, passes.of_arch("gfx942"), counter_sets.clock("gfx942"))
+    asked = counter_sets.split(lists, counter_sets.of_arch("gfx942"), counter_sets.clock("gfx942"))
     values = ((None, 3), (None, "0x1"), (None, "0xF"), (None, "0x6000000"))
     atts = [None, *(Att(Path("/decoder"), *chosen) for chosen in itertools.product(*values))]
     samplings = [
         None,
-        versions.sampling("gfx942"),
-        versions.sampling("gfx942", "host_trap", 1),
-        versions.sampling("gfx90a"),
+        installed.sampling("gfx942"),
+        installed.sampling("gfx942", "host_trap", 1),
+        installed.sampling("gfx90a"),
     ]
     filters = list(itertools.product((None, "-odd|^void .*<float>\\("), (None, 0, 4)))
     made = [Measurements((), att, None, *f) for att in atts for f in filters]
@@ -96,7 +89,7 @@ def test_the_stand_in_takes_every_command_line(tmp_path: Path) -> None:
 
 def test_passes_come_in_order_and_formats_are_always_named() -> None:
     wanted = Measurements(
-        (("A", "B"), ("C",)), Att(Path("/d")), versions.sampling("gfx942"), "gemm", None
+        (("A", "B"), ("C",)), Att(Path("/d")), installed.sampling("gfx942"), "gemm", None
     )
     made = commands.plan(profiler(), wanted, ["./prog"], Path("/run"))
     names = ["trace", "counters-1", "counters-2", "att", "pc-sampling"]
@@ -117,13 +110,13 @@ def test_what_a_version_does_not_have_is_worked_around_or_refused() -> None:
     _, counted = commands.plan(old, Measurements((("A", "B"),)), ["./prog"], Path("/run"))
     assert counted.argv[1:3] == ("-i", "/run/passes/01-counters-1/counters.txt")
     assert list(counted.files.values()) == ["pmc: A B\n"]
-    for wanted in (Measurements(att=Att()), Measurements(sampling=versions.sampling("gfx942"))):
+    for wanted in (Measurements(att=Att()), Measurements(sampling=installed.sampling("gfx942"))):
         with pytest.raises(KinspectError, match=r"rocprofv3 0\.4\.0 .*has no") as refused:
             commands.plan(old, wanted, ["./prog"], Path("/run"))
         assert refused.value.exit_code == 125
     early = commands.plan(
         profiler(version="0.5.0"),
-        Measurements(sampling=versions.sampling("gfx90a")),
+        Measurements(sampling=installed.sampling("gfx90a")),
         ["x"],
         Path("/run"),
     )[1]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.readers import csv_table
-from kinspect.inspector.profile.readers.csv_columns import instant, integer, real
-from kinspect.inspector.profile.readers.csv_table import CsvTable
+from kinspect.inspector.profile.readers.csv_table import CsvTable, instant, integer, real
 
 NAMES = ("Kernel_Name", "Dispatch_Id", "Start_Timestamp", "End_Timestamp")
 HEADER = ",".join(f'"{name}"' for name in NAMES) + "\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.explain.profile_view import counter_rows
-from kinspect.inspector.metrics import measured
+from kinspect.inspector.metrics import given_metrics
 from kinspect.inspector.model.recording import Agent, KernelProfile, KernelShape, Part
 from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.builder import RecordingBuilder
@@ -301,7 +301,7 @@ def test_every_metric_is_in_the_catalogue_with_its_unit() -> None:
         },
         {"TCC_HIT": 1, "TCC_MISS": 1, "FETCH_SIZE": 1, "WRITE_SIZE": 1},
     )
-    units = {spec.name: spec.unit for spec in measured.SPECS}
+    units = {spec.name: spec.unit for spec in given_metrics.SPECS}
     by_lines = {name for name in units if name.rpartition(".")[2] in _LINES}
     for name, metric in everything.metrics.items():
         assert metric.origin == "measured"

@@ -21,9 +21,8 @@ from kinspect.inspector.model.recording import (
     TopKernel,
 )
 from kinspect.inspector.profile.builder import RecordingBuilder
-from kinspect.inspector.profile.figures import readings, spreads
-from kinspect.inspector.profile.figures.autotuning import kept_by_tuning
-from kinspect.inspector.profile.figures.grouping import group
+from kinspect.inspector.profile.figures import readings
+from kinspect.inspector.profile.figures.grouping import group, kept_by_tuning
 from kinspect.inspector.profile.kernel_profiles import analyse, profile
 
 GEMM = KernelShape("gemm", agent="4", vgpr=128, lds_bytes=8192, workgroup=(256, 1, 1))
@@ -308,8 +307,8 @@ def test_counter_instances_of_a_dispatch_add_up_in_any_order() -> None:
 
 @given(st.lists(st.integers(0, 10**6) | st.sampled_from([0, 5]), min_size=1, max_size=300))
 def test_the_spread_of_a_column_is_exact(values: list[int]) -> None:
-    found = spreads.spread(array("q", values))
+    found = readings.spread(array("q", values))
     assert found is not None
     assert found.median == statistics.median(values)
     assert (found.least, found.most, found.total) == (min(values), max(values), sum(values))
-    assert spreads.spread(array("q")) is None
+    assert readings.spread(array("q")) is None

@@ -17,9 +17,8 @@ from kinspect.inspector.model.recording import Recording
 from kinspect.inspector.pipeline import profiling
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.profile import reading
-from kinspect.inspector.profile.builder import RecordingBuilder
+from kinspect.inspector.profile.builder import RecordingBuilder, RowIndex
 from kinspect.inspector.profile.readers import rocpd
-from kinspect.inspector.profile.readers.row_index import RowIndex
 from kinspect.inspector.profile.readers.sqlite_file import open_database
 from profile_bases import write_rocpd
 from profile_files import program, write_results

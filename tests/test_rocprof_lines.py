@@ -24,8 +24,8 @@ from kinspect.inspector.model import (
 )
 from kinspect.inspector.model.recording import CodePlace, Samples, Traced
 from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.pipeline.collecting import Request, collect
-from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.profile.placing.addresses import (
     AddressMap,
     addresses_of,
@@ -33,11 +33,10 @@ from kinspect.inspector.profile.placing.addresses import (
     disassembled,
 )
 from kinspect.inspector.profile.placing.lines import Landing, land, measured_lines
-from kinspect.inspector.profile.placing.loop_costs import measure_of, with_lines
+from kinspect.inspector.profile.placing.locating import Unplaced, missing, position
 from kinspect.inspector.profile.placing.sequence import in_sequence
-from kinspect.inspector.profile.placing.stalls import source_costs
+from kinspect.inspector.profile.placing.stalls import measure_of, source_costs, with_lines
 from kinspect.inspector.profile.placing.stalls import stalls as stalled_lines
-from kinspect.inspector.profile.placing.sums import Unplaced, missing, position
 from kinspect.inspector.profile.reading import read
 from msgspec.structs import replace
 

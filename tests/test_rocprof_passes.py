@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.profile.figures import counters
-from kinspect.inspector.profile.running import counter_sets, installed, passes, versions
+from kinspect.inspector.profile.running import counter_sets, installed
 from kinspect.inspector.profile.running.counter_sets import CounterGroup
 
 ARCHS = (
@@ -130,9 +130,9 @@ def test_the_options_of_a_readable_script_count_more_than_its_version() -> None:
     [("6.1.0", None), ("6.2.4", (0, 4, 0)), ("6.4.3", (0, 6, 0)), ("7.0.2", (1, 0, 0))],
 )
 def test_the_sdk_of_a_rocm_release(rocm: str, sdk: tuple[int, ...] | None) -> None:
-    version = versions.parse(rocm)
+    version = installed.parse(rocm)
     assert version is not None
-    assert versions.sdk_of_rocm(version) == sdk
+    assert installed.sdk_of_rocm(version) == sdk
 
 
 def test_the_decoder_is_looked_for_where_rocprofv3_looks(tmp_path: Path) -> None:
@@ -199,10 +199,10 @@ def test_pc_sampling_is_asked_for_as_the_arch_takes_it(
 ) -> None:
     if isinstance(expected, str):
         with pytest.raises(KinspectError, match=expected) as refused:
-            versions.sampling(arch, method, interval)
+            installed.sampling(arch, method, interval)
         assert refused.value.exit_code == 2
         return
-    found = versions.sampling(arch, method, interval)
+    found = installed.sampling(arch, method, interval)
     assert (found.method, found.unit) == expected
     assert interval in (None, found.interval)
     if found.power_of_two:
@@ -218,7 +218,7 @@ def test_every_set_has_something_on_every_arch_and_fits_few_passes(arch: str) ->
     assert clock == "GRBM_GUI_ACTIVE"
     for name in counter_sets.names():
         groups = counter_sets.groups([name], arch)
-        made = passes.split(groups, passes.of_arch(arch), clock)
+        made = counter_sets.split(groups, counter_sets.of_arch(arch), clock)
         assert 1 <= len(made) <= 3, (name, made)
         for group in groups:
             assert any(set(group.counters) <= set(one) for one in made)
@@ -227,12 +227,12 @@ def test_every_set_has_something_on_every_arch_and_fits_few_passes(arch: str) ->
 
 
 def test_the_sets_of_a_gfx942_by_hand() -> None:
-    hardware = passes.of_arch("gfx942")
-    lds = passes.split(counter_sets.groups(["lds"], "gfx942"), hardware)
+    hardware = counter_sets.of_arch("gfx942")
+    lds = counter_sets.split(counter_sets.groups(["lds"], "gfx942"), hardware)
     assert len(lds) == 1
     assert {"SQ_LDS_BANK_CONFLICT", "SQ_LDS_IDX_ACTIVE", "GRBM_GUI_ACTIVE"} <= set(lds[0])
     # FETCH_SIZE takes three of TCC's four counters, WRITE_SIZE two, hits and misses two.
-    memory = passes.split(counter_sets.groups(["memory"], "gfx942"), hardware)
+    memory = counter_sets.split(counter_sets.groups(["memory"], "gfx942"), hardware)
     assert len(memory) == 2
     assert not any({"FETCH_SIZE", "WRITE_SIZE"} <= set(one) for one in memory)
 
@@ -261,13 +261,13 @@ def test_an_unknown_counter_is_answered_with_the_nearest(word: str, near: str) -
 
 def test_counters_that_cannot_share_a_pass_are_refused_by_name() -> None:
     names = tuple(f"SQ_{n}" for n in range(9))
-    hardware = passes.Hardware(lambda n: (n,), lambda n: "SQ", lambda b: 8)
+    hardware = counter_sets.Hardware(lambda n: (n,), lambda n: "SQ", lambda b: 8)
     with pytest.raises(KinspectError, match=r"SQ_0, SQ_1.*take 9 counters of SQ.*has 8") as refused:
-        passes.split([CounterGroup("mine", names)], hardware)
+        counter_sets.split([CounterGroup("mine", names)], hardware)
     assert refused.value.exit_code == 2
-    derived = passes.Hardware(lambda n: names, lambda n: "SQ", lambda b: 8)
+    derived = counter_sets.Hardware(lambda n: names, lambda n: "SQ", lambda b: 8)
     with pytest.raises(KinspectError, match="Everything takes 9"):
-        passes.split([CounterGroup("Everything", ("Everything",))], derived)
+        counter_sets.split([CounterGroup("Everything", ("Everything",))], derived)
 
 
 _BLOCKS = {"A": 2, "B": 3, "C": None}
@@ -291,7 +291,7 @@ def test_every_counter_is_placed_within_limits_and_no_group_is_torn_apart(
     problem: tuple[list[CounterGroup], dict[str, tuple[str, ...]]], random: object
 ) -> None:
     groups, derived = problem
-    hardware = passes.Hardware(lambda n: derived.get(n, (n,)), lambda n: n[0], _BLOCKS.get)
+    hardware = counter_sets.Hardware(lambda n: derived.get(n, (n,)), lambda n: n[0], _BLOCKS.get)
 
     def fits(names: tuple[str, ...]) -> bool:  # counted another way than the code does
         taken = {basic for name in names for basic in derived.get(name, (name,))}
@@ -302,9 +302,9 @@ def test_every_counter_is_placed_within_limits_and_no_group_is_torn_apart(
 
     if not all(fits(group.counters) for group in groups):
         with pytest.raises(KinspectError, match="in one pass"):
-            passes.split(groups, hardware, "A_0")
+            counter_sets.split(groups, hardware, "A_0")
         return
-    made = passes.split(groups, hardware, "A_0")
+    made = counter_sets.split(groups, hardware, "A_0")
     assert all(fits(one) for one in made)
     assert all(len(set(one)) == len(one) for one in made)
     for group in groups:
@@ -314,5 +314,5 @@ def test_every_counter_is_placed_within_limits_and_no_group_is_torn_apart(
     if groups and fits(tuple(n for g in groups for n in g.counters)):
         assert len(made) == 1
     random.shuffle(groups)  # type: ignore[attr-defined]
-    again = passes.split(groups, hardware, "A_0")
+    again = counter_sets.split(groups, hardware, "A_0")
     assert [set(one) for one in again] == [set(one) for one in made]

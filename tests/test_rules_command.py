@@ -75,7 +75,7 @@ def test_every_bundled_rule_is_listed(capsys: Any) -> None:
 
 def specs_with_words() -> Any:
     from kinspect.inspector.isa.mnemonics import CLASSES
-    from kinspect.inspector.isa.waitflow.waits import COUNTERS
+    from kinspect.inspector.isa.waitflow.counters import COUNTERS
     from kinspect.inspector.lint.catalogue import Catalogue
 
     return Catalogue.of(specs(), [*CLASSES, *COUNTERS])

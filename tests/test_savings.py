@@ -14,16 +14,16 @@ import pytest
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.explain import view
 from kinspect.inspector.formats import agent
+from kinspect.inspector.formats.html.kernel import page_kernels
 from kinspect.inspector.formats.html.page import write_report
-from kinspect.inspector.formats.html.page_kernels import page_kernels
 from kinspect.inspector.lint.engine import Judgement, evaluate, judge
 from kinspect.inspector.lint.schema import Pack, PackError, parse_pack
 from kinspect.inspector.model import KernelReport, LaneUse, MemoryOp, Report
-from kinspect.inspector.model.removal import Removal, Removed
+from kinspect.inspector.model.time import Removal, Removed
 from kinspect.inspector.present.report import write_markdown, write_text
 from kinspect.inspector.report import json_brief, json_write
 from kinspect.inspector.report.json_read import SavedReport
-from kinspect.inspector.timing.removals import _place
+from kinspect.inspector.timing.savings import _place
 from msgspec.structs import replace
 
 from .test_lint_engine import access, kernel, loop, named, pack, rule, timed

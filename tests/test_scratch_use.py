@@ -10,8 +10,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.mnemonics import access_bits
 from kinspect.inspector.model import KernelReport, MetricValue, Program
 from kinspect.inspector.pipeline.analysis import analyze_text, recommended_pack
-from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Context
 
 ISA = Path(__file__).parent / "data" / "isa"
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"

@@ -22,7 +22,7 @@ from kept_compiles import collect_kept
 from kinspect.inspector.model import Access, KernelReport, Report, TtgirOp
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.ttgir.axes.graph import ValueGraph, functions
-from kinspect.inspector.ttgir.axes.tiles import Tile, tile_of
+from kinspect.inspector.ttgir.axes.widths import Tile, tile_of
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
 pytestmark = pytest.mark.xdist_group("shared_addresses")

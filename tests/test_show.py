@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.explain.registers_view import pressure_bar, steps_text
-from kinspect.inspector.metrics.pressure import register_pressure
+from kinspect.inspector.metrics.line_bounds import register_pressure
 from kinspect.inspector.model import RegisterPressure
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 
 pytestmark = pytest.mark.usefixtures("shared_guests")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.isa.assembly import parse_text
-from kinspect.inspector.metrics.size_arguments import compared_arguments
+from kinspect.inspector.metrics.argument_words import compared_arguments
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 
 FIXTURES = Path(__file__).parent.parent / "rules" / "fixtures"
 SIZES = FIXTURES / "hip_sizes_gfx942.s"

@@ -10,7 +10,7 @@ from kept_compiles import collect_kept
 from kinspect.inspector.explain.view import findings_summary
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.pipeline.jobs import Request
 
 pytestmark = pytest.mark.xdist_group("spill_remedies")

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from kinspect.inspector.emulator import lockstep
 from kinspect.inspector.guest.emulation.process import EmulatorProcess, LaunchBuffer
-from kinspect.inspector.guest.emulation.terminal import WaitLine
-from kinspect.inspector.pipeline import emulation_progress
-from kinspect.inspector.pipeline.emulation_progress import LaunchProgress
+from kinspect.inspector.guest.emulation.script import WaitLine
+from kinspect.inspector.pipeline import emulation_tally
+from kinspect.inspector.pipeline.emulation_tally import LaunchProgress
 
 KINSPECT = str(Path(sys.executable).with_name("kinspect"))
 EVIL = "\x1b]0;owned\x07"
@@ -184,7 +184,7 @@ def test_the_line_below_leaves_the_cursor(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_what_is_left_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(emulation_progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(emulation_tally.time, "monotonic", lambda: now[0])
     said: list[str] = []
     warned: list[str] = []
     progress = LaunchProgress("k", 4000, said.append, warned.append)
@@ -213,8 +213,8 @@ def test_a_long_launch_names_a_smaller_one(
     tmp_path: Path, tool_in_process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lockstep, "WATCH_SECONDS", 0.0)
-    monkeypatch.setattr(emulation_progress, "LONG_SECONDS", 0.0)
-    monkeypatch.setattr(emulation_progress, "_SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(emulation_tally, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(emulation_tally, "_SETTLED_SECONDS", 0.0)
     (tmp_path / "k.s").write_text(IOTA)
     words = ("--block", "64", "--grid", "900", "--args", "i32[64]=zeros")
     done = tool_in_process("emulate", "k.s", *words, cwd=tmp_path)

@@ -16,8 +16,7 @@ from kinspect.inspector.lint.engine import Judgement
 from kinspect.inspector.lint.rule import NO_RULES, Pack
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline import analysis, collecting, forked, stored_reports
-from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Context, Overrides
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.pipeline.stored_reports import StoredReports
 from kinspect.inspector.report import json_write

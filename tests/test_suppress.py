@@ -7,7 +7,7 @@ import ast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kinspect.inspector.lint.results import Suppression
+from kinspect.inspector.lint.lint_results import Suppression
 from kinspect.inspector.lint.suppress import (
     NO_MARKS,
     Coverage,

@@ -16,9 +16,8 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.capture.sweep_axes import BACKEND_ONLY, Axis, axes_of
-from kinspect.inspector.compare.sweep.point import run_point
-from kinspect.inspector.compare.sweep.results import Sweep
-from kinspect.inspector.compare.sweep.running import SweepRequest, collect
+from kinspect.inspector.compare.sweep.sweeping import SweepRequest, collect, run_point
+from kinspect.inspector.compare.sweep.swept_points import Sweep
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.pipeline.jobs import Request
 from msgspec.structs import replace
@@ -191,7 +190,7 @@ def test_damaged_notes_are_worked_out_again(gemm: Sweep) -> None:
         folder = compiler.store.get(compiler.key(point.variant)).artifacts["ttir"].path.parent  # type: ignore[union-attr]
         (note,) = folder.glob("figures-*")
         note.write_bytes(note.read_bytes()[:-5])
-        from kinspect.inspector.pipeline.context import Overrides
+        from kinspect.inspector.pipeline.analysis_options import Overrides
         from kinspect.inspector.pipeline.jobs import Job
 
         job = Job((0, 0), point.file, point.variant, compiler.settings, Overrides())

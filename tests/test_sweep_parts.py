@@ -14,8 +14,12 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.sweep_axes import Axis, axes_of, count
 from kinspect.inspector.compare.points import decoded
 from kinspect.inspector.compare.sweep.figures import Figures
-from kinspect.inspector.compare.sweep.pareto import front, objectives_of
-from kinspect.inspector.compare.sweep.results import PointResult, SweepPoint
+from kinspect.inspector.compare.sweep.swept_points import (
+    PointResult,
+    SweepPoint,
+    front,
+    objectives_of,
+)
 from kinspect.inspector.compare.sweep.table import distinction, sort_column, sorted_lines, tables_of
 from kinspect.inspector.model import Variant
 from msgspec.structs import replace

@@ -21,8 +21,7 @@ from kinspect.inspector.machines.loader import load
 from kinspect.inspector.machines.rates import rates_of
 from kinspect.inspector.model import KernelReport, SourceLoc
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Context, Overrides
 from kinspect.inspector.pipeline.emulated_code import CodeLaunch, code_launch, typed_arguments
 from kinspect.inspector.pipeline.jobs import timing
 from kinspect.inspector.timing import timed as timing_module

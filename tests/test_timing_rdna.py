@@ -6,10 +6,9 @@ import pytest
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.machines.rates import rates_of
-from kinspect.inspector.model.rates import Rates
-from kinspect.inspector.timing.costs import costs_of
+from kinspect.inspector.model.machine import Rates
+from kinspect.inspector.timing.costs import CuTime, Sharing, costs_of
 from kinspect.inspector.timing.cu import ComputeUnit
-from kinspect.inspector.timing.cu_values import CuTime, Sharing
 from kinspect.inspector.timing.device import Device, device_of, shares_of
 from kinspect.inspector.timing.wave_traces import Access, WaveTrace
 from msgspec.structs import replace

@@ -7,9 +7,9 @@ from typing import cast, get_args
 
 import numpy as np
 import pytest
-from kinspect.inspector.model.removal import Removal, Removed
-from kinspect.inspector.timing import removals
-from kinspect.inspector.timing.removals import saved_percent
+from kinspect.inspector.model.time import Removal, Removed
+from kinspect.inspector.timing import savings
+from kinspect.inspector.timing.savings import saved_percent
 from kinspect.inspector.timing.timed import LaunchTime, Timing, timed
 from kinspect.inspector.timing.trace import uneven
 from kinspect.inspector.timing.wave_traces import TracedLoop
@@ -71,7 +71,7 @@ def test_less_work_that_takes_longer_says_nothing(
     (loop,) = timing.function.loops
     now = SimpleNamespace(us=100.0, cycles=1000.0, units={"vector": 0.8, "memory": 0.1})
     after = SimpleNamespace(us=us, cycles=10 * us, units={"vector": share, "memory": 0.1})
-    monkeypatch.setattr(removals, "timed", lambda _: after)
+    monkeypatch.setattr(savings, "timed", lambda _: after)
     found = saved_percent(timing, cast(LaunchTime, now), Removal("vector", loops=(loop.id,)))
     assert found == percent
 
@@ -177,9 +177,9 @@ def test_shorter_accesses_save_no_more_than_units_are_relieved_of(
         cast("LaunchTime", SimpleNamespace(us=us, cycles=us, units={"lds": share, "l1": 0.5}))
         for us, share in ((100.0, 0.3), (60.0, 0.45))
     )
-    monkeypatch.setattr(removals, "timed", lambda _: after)
-    monkeypatch.setattr(removals, "_place", lambda *_: frozenset())
-    monkeypatch.setattr(removals, "_without", lambda *_: timing)
+    monkeypatch.setattr(savings, "timed", lambda _: after)
+    monkeypatch.setattr(savings, "_place", lambda *_: frozenset())
+    monkeypatch.setattr(savings, "_without", lambda *_: timing)
     for what, percent in (("conflicts", 23.0), ("lines", 23.0), ("vector", 40.0)):
         assert saved_percent(timing, now, Removal(cast("Removed", what))) == percent
 
@@ -231,7 +231,7 @@ def test_work_that_other_lanes_do_takes_its_bytes_along(monkeypatch: pytest.Monk
         cast("LaunchTime", SimpleNamespace(us=us, cycles=us, units={"memory": 0.75}))
         for us in (100.0, 10.0)
     )
-    monkeypatch.setattr(removals, "timed", lambda _: after)
+    monkeypatch.setattr(savings, "timed", lambda _: after)
     assert saved_percent(timing, now, Removal("work", 0.9, (loop.id,))) == 25.0
     assert saved_percent(timing, now, Removal("work", 0.9)) == 90.0
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 from kept_compiles import collect_kept
-from kinspect.inspector.compile.inline_assembly import assembly_in_error
-from kinspect.inspector.compile.stderr import scan
+from kinspect.inspector.compile.diagnostics import assembly_in_error, scan
 from kinspect.inspector.lint.schema import DEFAULT_PACK, load_named
-from kinspect.inspector.metrics.inline_asm import mnemonics
+from kinspect.inspector.metrics.code_copies import mnemonics
 from kinspect.inspector.metrics.matrix import multiplied
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report, SourceLoc
 from kinspect.inspector.pipeline.analysis import catalogue

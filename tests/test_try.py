@@ -23,7 +23,7 @@ from kinspect.inspector.capture.sweep_axes import Axis
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.compare.sweep.figures import Figures
 from kinspect.inspector.compare.times import EQUAL, is_faster, time_change
-from kinspect.inspector.compare.trials import capturing, running
+from kinspect.inspector.compare.trials import capturing, trial_run
 from kinspect.inspector.compare.trials.capturing import other_work
 from kinspect.inspector.compare.trials.combining import Tried, best_two
 from kinspect.inspector.compare.trials.outcome import (
@@ -33,21 +33,16 @@ from kinspect.inspector.compare.trials.outcome import (
     kin_of,
     run_trial,
 )
-from kinspect.inspector.compare.trials.results import TrialRow
-from kinspect.inspector.compare.trials.rules import judging_pack
-from kinspect.inspector.compare.trials.running import (
-    TrialDone,
-    Trials,
-    TryRequest,
-    with_trials,
-)
+from kinspect.inspector.compare.trials.planning import judging_pack
 from kinspect.inspector.compare.trials.space import Space, own_space, space_of
+from kinspect.inspector.compare.trials.trial_results import TrialRow
+from kinspect.inspector.compare.trials.trial_run import TrialDone, Trials, TryRequest, with_trials
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
 from kinspect.inspector.explain import time_view, trials_view
 from kinspect.inspector.explain.code.explanations import explain_finding
 from kinspect.inspector.formats import try_agent, try_json
+from kinspect.inspector.formats.html.kernel import page_kernels
 from kinspect.inspector.formats.html.page import write_report
-from kinspect.inspector.formats.html.page_kernels import page_kernels
 from kinspect.inspector.lint.nodes import Values
 from kinspect.inspector.lint.ranking import in_order
 from kinspect.inspector.lint.rule import Cure, Pack, compile_template
@@ -150,7 +145,7 @@ def with_cures(request: TryRequest, rule_id: str, *cures: Cure) -> TryRequest:
     return replace(request, pack=replace(request.pack, rules=rules), rules=frozenset({rule_id}))
 
 
-def tried(request: TryRequest, report: Report, work: running.Work | None = None) -> Trials:
+def tried(request: TryRequest, report: Report, work: trial_run.Work | None = None) -> Trials:
     trials = Trials(request, report)
     for _ in trials.events(None, work):
         pass
@@ -531,7 +526,7 @@ def test_advice_that_was_tried_in_vain_leaves_the_fix() -> None:
     kernel = next(k for k in report.kernels if k.variant is not None and k.variant.case == "turned")
     report = replace(report, kernels=(kernel,))
 
-    def advice(work: running.Work | None = None) -> str:
+    def advice(work: trial_run.Work | None = None) -> str:
         kernels = tried(request, report, work).result().kernels
         return next(f.fix for f in kernels[0].kernel.findings if f.rule == "KI043")
 

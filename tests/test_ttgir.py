@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.model import Layout, SourceLoc, TtgirModule, TtgirOp
-from kinspect.inspector.ttgir import matrix_work, queries
+from kinspect.inspector.ttgir import queries, redundant_work
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
 DATA = Path(__file__).parent / "data" / "ttgir"
@@ -154,7 +154,7 @@ def test_fixture(path: Path) -> None:
     (dot,) = loop.dots
     assert loop.op.name == "scf.for"
     assert loop.depth == 0
-    assert matrix_work.dot_tile_shapes(dot) == matrix_work.DotTile(64, 64, 32)
+    assert redundant_work.dot_tile_shapes(dot) == redundant_work.DotTile(64, 64, 32)
     kind = "amd_mfma" if wave == 64 else "amd_wmma"
     result = dot.result_types[0]
     assert result.layout is not None

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import TtgirModule
-from kinspect.inspector.ttgir import matrix_work, queries
+from kinspect.inspector.ttgir import queries, redundant_work
 from kinspect.inspector.ttgir.layouts import contig_per_thread, type_to_linear
 from kinspect.inspector.ttgir.parser import parse_ttgir
-from kinspect.inspector.ttgir.shared_layouts import shared_offset
+from kinspect.inspector.ttgir.shared_buffers import shared_offset
 
 DATA = Path(__file__).parent / "data" / "ttgir"
 TEXTS = [
@@ -49,7 +49,7 @@ def use(module: TtgirModule) -> None:
     """Whatever parses must not break what reads it."""
     queries.loops(module)
     for op in queries.dots(module):
-        matrix_work.mfma_per_dot(op)
+        redundant_work.mfma_per_dot(op)
     for op in module.ops:
         for of in (*op.operand_types, *op.result_types):
             type_to_linear(of)

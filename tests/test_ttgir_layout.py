@@ -29,7 +29,7 @@ from kinspect.inspector.ttgir.layouts import (
 from kinspect.inspector.ttgir.linear import LinearLayout, rank, solve
 from kinspect.inspector.ttgir.parser import parse_ttgir
 from kinspect.inspector.ttgir.redundant_work import copies, dot_work
-from kinspect.inspector.ttgir.shared_layouts import shared_offset
+from kinspect.inspector.ttgir.shared_buffers import shared_offset
 
 DATA = Path(__file__).parent / "data" / "ttgir"
 CASES = 80

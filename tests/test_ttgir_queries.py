@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from kinspect.inspector.ttgir import matrix_work, queries
+from kinspect.inspector.ttgir import queries, redundant_work
 from kinspect.inspector.ttgir.layouts import type_to_linear
 from kinspect.inspector.ttgir.parser import parse_ttgir
 
@@ -57,8 +57,8 @@ def test_matrix_instructions_per_dot_equal_the_isa(
     texts = kernels().compile_stages(kernels().dot_job(element, m, n, k, **options), arch, "amdgcn")
     module = parse_ttgir(texts["ttgir"], "dot")
     (dot,) = queries.dots(module)
-    assert matrix_work.dot_tile_shapes(dot) == matrix_work.DotTile(m, n, k)
-    assert matrix_work.mfma_per_dot(dot) == len(MATRIX_RE.findall(texts["amdgcn"]))
+    assert redundant_work.dot_tile_shapes(dot) == redundant_work.DotTile(m, n, k)
+    assert redundant_work.mfma_per_dot(dot) == len(MATRIX_RE.findall(texts["amdgcn"]))
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
@@ -67,8 +67,8 @@ def test_matrix_instructions_of_a_batch(arch: str) -> None:
     texts = kernels().compile_stages(job, arch, "amdgcn")
     module = parse_ttgir(texts["ttgir"], "dot")
     (dot,) = queries.dots(module)
-    assert matrix_work.dot_tile_shapes(dot) == matrix_work.DotTile(32, 16, 32, 4)
-    assert matrix_work.mfma_per_dot(dot) == len(MATRIX_RE.findall(texts["amdgcn"]))
+    assert redundant_work.dot_tile_shapes(dot) == redundant_work.DotTile(32, 16, 32, 4)
+    assert redundant_work.mfma_per_dot(dot) == len(MATRIX_RE.findall(texts["amdgcn"]))
 
 
 @pytest.mark.parametrize("arch", ["gfx950", "gfx1250"])
@@ -77,9 +77,9 @@ def test_packed_operands_of_a_scaled_dot(arch: str) -> None:
     module = parse_ttgir(texts["ttgir"], "mxfp4")
     (loop,) = queries.loops(module)
     for dot in queries.dots(module):
-        assert matrix_work.dot_tile_shapes(dot) == matrix_work.DotTile(64, 64, 256)
+        assert redundant_work.dot_tile_shapes(dot) == redundant_work.DotTile(64, 64, 256)
     # The pipeliner peels iterations off: each dot of the module stands once in the ISA.
-    counts = [matrix_work.mfma_per_dot(dot) for dot in queries.dots(module)]
+    counts = [redundant_work.mfma_per_dot(dot) for dot in queries.dots(module)]
     assert len(loop.dots) == 1
     assert None not in counts
     assert sum(filter(None, counts)) == len(MATRIX_RE.findall(texts["amdgcn"]))
@@ -89,9 +89,9 @@ def test_no_matrix_instruction_without_a_matrix_unit_or_with_an_unknown_one() ->
     texts = kernels().compile_stages(kernels().dot_job("fp32", 32, 32, 32), "gfx1201", "ttgir")
     module = parse_ttgir(texts["ttgir"], "fma")
     (dot,) = queries.dots(module)
-    assert matrix_work.mfma_per_dot(dot) is None
+    assert redundant_work.mfma_per_dot(dot) is None
     old = parse_ttgir((DATA / "gemm_rowmax-3.2-gfx942.ttgir").read_text(), "3.2")
-    assert [matrix_work.mfma_per_dot(dot) for dot in queries.dots(old)] == [None]
+    assert [redundant_work.mfma_per_dot(dot) for dot in queries.dots(old)] == [None]
 
 
 def test_loops_know_their_parents() -> None:

@@ -10,11 +10,10 @@ from types import ModuleType
 import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import TtgirModule, TtgirOp
-from kinspect.inspector.ttgir import source_dots
-from kinspect.inspector.ttgir.lowered import CONVERSIONS
+from kinspect.inspector.ttgir import lowered
+from kinspect.inspector.ttgir.lowered import CONVERSIONS, read_dots
 from kinspect.inspector.ttgir.parser import parse_ttgir
 from kinspect.inspector.ttgir.queries import DOTS
-from kinspect.inspector.ttgir.source_dots import read_dots
 
 DATA = Path(__file__).parent / "data" / "ttgir"
 
@@ -94,7 +93,7 @@ def test_positions_go_through_names_and_call_sites() -> None:
 def test_odd_texts_are_read_whole(old: str, new: str) -> None:
     text = TEXT.replace(old, new)
     assert text != TEXT
-    assert source_dots._ops(text, "own") is None
+    assert lowered._ops(text, "own") is None
     assert_same(text)
 
 

@@ -33,8 +33,8 @@ from kinspect.inspector.compile.tritons import VARIABLE, known_tritons, resolve
 from kinspect.inspector.formats import tritons as render
 from kinspect.inspector.model import ErrorRecord, SourceLoc, Variant
 from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.analysis_options import Context
 from kinspect.inspector.pipeline.capturing import variants_of
-from kinspect.inspector.pipeline.context import Context
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.present import text
 from msgspec.structs import replace

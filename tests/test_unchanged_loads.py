@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 
 FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "hip_unchanged_gfx942.s"
 

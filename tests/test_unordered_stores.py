@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kinspect.inspector.model import WaitOp
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 
 # clang-22 -O2 of `p[t] = 3 * t; __syncthreads(); q[t] = p[t ^ 64];`.
 GFX11 = """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from kinspect.inspector.metrics.triton_arithmetic import Unpacked, unpacked_operands
 from kinspect.inspector.ttgir.parser import parse_ttgir
-from kinspect.inspector.ttgir.unpacked_operands import Unpacked, unpacked_operands
 
 MODULE = """
 module {{

@@ -14,8 +14,7 @@ import pytest
 from click.testing import CliRunner
 from kinspect.inspector.base import named_files
 from kinspect.inspector.cli.group import cli
-from kinspect.inspector.isa.asm.includes import includes_beside
-from kinspect.inspector.isa.asm.recognition import is_binary
+from kinspect.inspector.isa.asm.units import includes_beside, is_binary
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects import disasm
 from kinspect.inspector.isa.objects.codeobject import read_code_object
@@ -23,7 +22,7 @@ from kinspect.inspector.isa.objects.load import load_code_object
 from kinspect.inspector.lint.nodes import ANYTHING, Interval, apply_to_bounds
 from kinspect.inspector.model import Function, KernelReport, Report
 from kinspect.inspector.pipeline.analysis import analyze_code_object, analyze_text
-from kinspect.inspector.pipeline.context import Context, Overrides
+from kinspect.inspector.pipeline.analysis_options import Context, Overrides
 from kinspect.inspector.present.report import write_markdown, write_text
 from kinspect.inspector.report import json_write as json_v1
 from kinspect.inspector.report.json_read import SavedReport

@@ -13,8 +13,8 @@ from kinspect.inspector.machines.loader import load as load_machine
 from kinspect.inspector.metrics.operand_origins import operand_origins
 from kinspect.inspector.model import KernelReport, Scalar
 from kinspect.inspector.pipeline.analysis import analyze_text
+from kinspect.inspector.pipeline.analysis_options import Context, Overrides
 from kinspect.inspector.pipeline.collecting import collect
-from kinspect.inspector.pipeline.context import Context, Overrides
 from kinspect.inspector.pipeline.jobs import Request
 
 FIXTURE = Path(__file__).parent.parent / "rules" / "fixtures" / "vector_work.py"

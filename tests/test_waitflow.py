@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from kinspect.inspector import machines
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.waitflow import ranges
+from kinspect.inspector.isa.waitflow.counters import decode_wait
 from kinspect.inspector.isa.waitflow.registers import named
 from kinspect.inspector.isa.waitflow.steps import CounterSteps, steps_of
 from kinspect.inspector.isa.waitflow.verdicts import JudgedWait, judge
-from kinspect.inspector.isa.waitflow.waits import decode_wait
 from kinspect.inspector.model import Function, Instruction, Metric
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 
 Waits = Mapping[int, Mapping[str, int]]
 

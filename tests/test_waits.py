@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.inspector import machines
-from kinspect.inspector.isa.waitflow.waits import COUNTERS, decode_wait
+from kinspect.inspector.isa.waitflow.counters import COUNTERS, decode_wait
 
 LLVM_MC = shutil.which("llvm-mc-22")
 LEGACY = ("gfx906", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151")

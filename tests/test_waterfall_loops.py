@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import analyze_text
-from kinspect.inspector.pipeline.context import Context
+from kinspect.inspector.pipeline.analysis_options import Context
 
 _TEXT = """
 \t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"

@@ -17,10 +17,9 @@ from .application import Application, Opening
 from .key_table import bind
 from .page_table import PAGES
 from .pages import Page, page_class
-from .screens.dialogue import Dialogue
-from .screens.leaving import Choice, LeaveScreen
+from .preferences import State
+from .screens.dialogue import Choice, Dialogue, LeaveScreen
 from .session import Session
-from .state import State
 from .themes import THEMES
 
 if TYPE_CHECKING:
@@ -389,7 +388,7 @@ class KinspectApp(Application):
             self.push_screen(HelpScreen(self.screen))
 
     def action_commands(self) -> None:
-        from .screens.command_list import CommandList, commands
+        from .screens.list_chooser import CommandList, commands
 
         if not isinstance(self.screen, Dialogue):
             listed = CommandList(tuple(commands(self, self.screen)))
@@ -401,8 +400,7 @@ class KinspectApp(Application):
 
     def _export(self, *, reports: bool = False) -> None:
         """Asks for a file; one for `reports` is suggested where those are to be kept."""
-        from .export import Picture
-        from .screens.export import ExportScreen
+        from .screens.export import ExportScreen, Picture
 
         def closed(_: None) -> None:
             self._leaves_after_export = self._leaves_after_export and bool(self.exporting)

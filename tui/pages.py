@@ -15,8 +15,7 @@ from textual.worker import get_current_worker
 
 from ..inspector.base.errors import KinspectError
 from .key_table import bind
-from .widgets.heading import Heading
-from .widgets.keys import Keys
+from .widgets.heading import Heading, Keys
 
 if TYPE_CHECKING:
     from .application import Application

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..inspector.base.errors import KinspectError
-from ..inspector.compare.trials.results import TrialRow
-from ..inspector.compare.trials.rules import judging_pack
-from ..inspector.compare.trials.running import TrialDone, Trials, TrialsPlanned, TryRequest
+from ..inspector.compare.trials.planning import judging_pack
+from ..inspector.compare.trials.trial_results import TrialRow
+from ..inspector.compare.trials.trial_run import TrialDone, Trials, TrialsPlanned, TryRequest
 from ..inspector.model import Change, KernelReport, Report
 from ..inspector.pipeline.jobs import Request
 

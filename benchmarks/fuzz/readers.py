@@ -69,7 +69,7 @@ def _ttgir(case: Path) -> str:
     from kinspect.inspector.base.limits import within
     from kinspect.inspector.model import Report
     from kinspect.inspector.pipeline import analysis
-    from kinspect.inspector.pipeline.context import Context
+    from kinspect.inspector.pipeline.analysis_options import Context
 
     (path,) = case.iterdir()
     text = path.read_text("utf-8", "replace")
@@ -84,7 +84,7 @@ def _ttgir(case: Path) -> str:
 def _written(report: Report) -> str:
     from kinspect.inspector.explain import view
     from kinspect.inspector.formats.html import page
-    from kinspect.inspector.formats.html.page_kernels import page_kernels
+    from kinspect.inspector.formats.html.kernel import page_kernels
     from kinspect.inspector.present.report import write_markdown, write_text
     from kinspect.inspector.report import json_write as json_v1
 
@@ -119,7 +119,7 @@ def _ttir(case: Path) -> str:
     from kinspect.inspector import machines
     from kinspect.inspector.base.limits import reading
     from kinspect.inspector.capture.ttir import compilable_ttgir, variant_of
-    from kinspect.inspector.ttgir.source_dots import read_dots
+    from kinspect.inspector.ttgir.lowered import read_dots
 
     (path,) = case.iterdir()
     text = path.read_text("utf-8", "replace")
@@ -155,8 +155,8 @@ def _trace(case: Path) -> str:
 
 def _inductor(case: Path) -> str:
     from kinspect.inspector.capture.targets import is_inductor
-    from kinspect.inspector.guest.inductor.source import SourceError, kernels_of
-    from kinspect.inspector.guest.regular_files import read
+    from kinspect.inspector.guest.inductor.generated_source import SourceError, kernels_of
+    from kinspect.inspector.guest.readable_files import read
 
     (path,) = case.iterdir()
     is_inductor(path)
@@ -214,8 +214,7 @@ def _fault(case: Path) -> str:
 
 
 def _sizes(case: Path) -> str:
-    from kinspect.inspector.bench.suite.case_files import read_gpumode, read_tune_gemm
-    from kinspect.inspector.bench.suite.case_keys import fit_keys
+    from kinspect.inspector.bench.suite.case_files import fit_keys, read_gpumode, read_tune_gemm
 
     (path,) = case.iterdir()
     read = read_tune_gemm if path.suffix == ".yaml" else read_gpumode
@@ -226,7 +225,7 @@ def _sizes(case: Path) -> str:
 
 
 def _metadata(case: Path) -> str:
-    from kinspect.inspector.isa.asm.metadata import read_metadata
+    from kinspect.inspector.isa.asm.directives import read_metadata
 
     (path,) = case.iterdir()
     found = read_metadata(path.read_text("utf-8", "replace"))
@@ -256,7 +255,7 @@ def _history(case: Path) -> str:
 
 
 def _ledger(case: Path) -> str:
-    from kinspect.inspector.host.env.ledger import Ledger
+    from kinspect.inspector.host.env.changing import Ledger
 
     (path,) = case.iterdir()
     Ledger(path).read()
@@ -318,9 +317,8 @@ def _timed(case: Path) -> str:
     import click
     from kinspect.inspector.base.streams import dump_json
     from kinspect.inspector.cli.options import grid_shape, workgroup_shape
-    from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
+    from kinspect.inspector.pipeline.analysis_options import AnalysisOptions, Overrides
     from kinspect.inspector.pipeline.collecting import collect
-    from kinspect.inspector.pipeline.context import Overrides
     from kinspect.inspector.pipeline.jobs import request_for, timing
     from kinspect.inspector.present import text
     from kinspect.inspector.present import time as present_time

@@ -16,9 +16,8 @@ from ..lint.rule import NO_RULES
 from ..machines.loader import DEFAULT_ARCH
 from ..model import ErrorRecord, Report, Variant
 from ..pipeline import analysis
-from ..pipeline.analysis_options import AnalysisOptions
+from ..pipeline.analysis_options import AnalysisOptions, Context, Overrides
 from ..pipeline.collecting import collect
-from ..pipeline.context import Context, Overrides
 from ..pipeline.jobs import (
     BESIDE,
     Job,

@@ -16,7 +16,7 @@ from ..lint.budget import budget_rule, over_budget
 from ..lint.nodes import FUNCTIONS
 from ..lint.rule import Pack
 from ..model import MetricValue
-from ..model.glossary import metric_of
+from ..model.metric import metric_of
 from ..pipeline.analysis import catalogue
 from .results import Analysis, AnalyzedKernel
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from ..base.errors import KinspectError
 from ..capture.sweep_axes import Axis
-from ..compare.diff.assembly import assembly_of
+from ..compare.diff.isa import assembly_of
 from ..compare.diff.reports import DiffOptions, NamedReport, diff_reports
 from ..compare.diff.tolerances import tolerances_of
-from ..compare.sweep.results import SweepPoint
-from ..compare.sweep.running import MOST_POINTS, SweepRequest, collect, collect_points
+from ..compare.sweep.sweeping import MOST_POINTS, SweepRequest, collect, collect_points
+from ..compare.sweep.swept_points import SweepPoint
 from ..machines.loader import DEFAULT_ARCH
 from ..pipeline.analysis_options import AnalysisOptions
 from ..pipeline.jobs import BESIDE, request_for, settings_of, timing

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import machines
-from ..capture.confining import is_confined
 from ..capture.resolving import split
-from ..capture.targets import kind_of
+from ..capture.targets import is_confined, kind_of
 from ..compile.hip.options import HipOptions
 from ..machines.loader import DEFAULT_ARCH
 from ..metrics.occupancy import Occupancy

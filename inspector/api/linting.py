@@ -8,13 +8,12 @@ from typing import Any
 
 from ..compare.trials.planning import to_try_of
 from ..lint import settings
-from ..lint.results import FailOn
+from ..lint.lint_results import FailOn
 from ..pipeline.events import Failed
 from ..pipeline.jobs import request_for
 from ..pipeline.lint_judge import Judge
 from ..pipeline.lint_plan import LintOptions, make_plan
-from ..pipeline.lint_running import analysis_for, judged_events
-from ..pipeline.linting import LintEvent
+from ..pipeline.linting import LintEvent, analysis_for, judged_events
 from ..pipeline.linting import lint as judged
 from ..pipeline.reading import Transformed
 from .analysing import analysis_of, refuse_nothing

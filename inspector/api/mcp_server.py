@@ -25,13 +25,13 @@ from ..base import named_files
 from ..base.errors import KinspectError
 from ..base.limits import TRY_SECONDS
 from ..base.version import VERSION
-from ..capture.confining import confined
 from ..capture.resolving import split
-from ..explain import ids
+from ..capture.targets import confined
+from ..explain import items
 from ..explain.items import NamedItem, NamedKey, item_of, keys_of, located
 from ..formats import agent, diff_agent, emulation_agent, item_agent, lint_agent, try_agent
 from ..formats.agent_calls import SIGNATURE, TOOLS, AgentCalls, Argument, ToolCalls
-from ..lint.results import CheckedKernel
+from ..lint.lint_results import CheckedKernel
 from ..lint.schema import DEFAULT_PACK
 from ..model import Finding, KernelReport, Report
 from ..pipeline import printed_ids
@@ -188,7 +188,7 @@ class Tools:
             id: as printed.
             details: of a loop all metrics, also those that are not known.
         """
-        item = ids.parsed(id)
+        item = items.parsed(id)
         if item is None:
             raise KinspectError(
                 f"{id!r} is not an id", "name one that analyze or lint printed: f557ab"
@@ -209,7 +209,7 @@ class Tools:
             first: the first line, from 1.
             last: the last line; at most 400 lines are printed.
         """
-        item = ids.parsed(id)
+        item = items.parsed(id)
         if stage not in _STAGES:
             raise KinspectError(f"no stage {stage!r}", f"name one of {', '.join(_STAGES)}")
         for kernel, named, _ in self._named(id, item) if item is not None else ():
@@ -355,7 +355,7 @@ class Tools:
             self._reports = [(report, calls), *self._reports[: MOST_REPORTS - 1]]
 
     def _named(
-        self, id: str, item: ids.ItemId
+        self, id: str, item: items.ItemId
     ) -> Iterator[tuple[KernelReport, NamedKey, AgentCalls]]:
         """The kernels of the last reports that an id is about, the newest first.
 

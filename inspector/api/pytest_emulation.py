@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .. import machines
 from ..base.errors import KinspectError
-from ..base.passed_signals import signals_for
+from ..base.lifetimes import signals_for
 from ..base.streams import plain
 from ..formats.emulation import document
 from ..machines.loader import DEFAULT_ARCH

@@ -25,14 +25,14 @@ from ..model import (
     SourceLoc,
     Variant,
 )
-from ..model.glossary import metric_of
+from ..model.metric import metric_of
 from .notebook import Shown, text_of
 
 if TYPE_CHECKING:
-    from ..compare.diff.results import DiffReport, KernelDiff
-    from ..compare.sweep.results import Sweep
-    from ..compare.trials.results import KernelTrials, TrialRun
-    from ..lint.results import CheckedKernel, LintReport
+    from ..compare.diff.diff_results import DiffReport, KernelDiff
+    from ..compare.sweep.swept_points import Sweep
+    from ..compare.trials.trial_results import KernelTrials, TrialRun
+    from ..lint.lint_results import CheckedKernel, LintReport
     from ..pipeline.jobs import Request
     from .jit_kernels import Launch
 
@@ -271,7 +271,7 @@ class Analysis:
         """The run as one HTML page, as `kinspect report` writes it."""
         from ..explain import view
         from ..formats.html import page
-        from ..formats.html.page_kernels import page_kernels
+        from ..formats.html.kernel import page_kernels
 
         stream = io.StringIO()
         kernels = view.worst_first(self.report.kernels)

@@ -9,8 +9,7 @@ from typing import Any
 
 from ..base.errors import KinspectError
 from ..capture.options import CaptureOptions
-from ..pipeline.analysis_options import AnalysisOptions
-from ..pipeline.context import Overrides
+from ..pipeline.analysis_options import AnalysisOptions, Overrides
 from ..pipeline.jobs import Request, request_for
 
 Target = Any

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from ..base.errors import KinspectError
 from ..base.limits import MOST_SECONDS, TRY_SECONDS
-from ..compare.trials.rules import judging_pack
-from ..compare.trials.running import Trials, TryRequest
+from ..compare.trials.planning import judging_pack
+from ..compare.trials.trial_run import Trials, TryRequest
 from ..model import Report
 from ..pipeline.analysis import with_findings
 from ..pipeline.analysis_options import AnalysisOptions

@@ -23,11 +23,10 @@ from ..base.status import doing
 from ..base.version import VERSION
 from ..compile.environment import guest_environment
 from ..compile.worker import Worker, WorkerLostError
-from .guest import crash_message, how_lost, last_output, records
-from .suite.case_files import UserCase
-from .suite.case_keys import fit_keys, keys_read, name_of
+from .checking import crash_message, how_lost, last_output, records
+from .suite.bench_results import CRASHED, Bench, MeasuredGpu, OtherOperator, PublishedFigure, Timed
+from .suite.case_files import UserCase, fit_keys, keys_read, name_of
 from .suite.catalogue import KernelFile
-from .suite.results import CRASHED, Bench, MeasuredGpu, OtherOperator, PublishedFigure, Timed
 
 TIME_LIMIT = 600.0
 """Seconds that one case, or one configuration of --tune, may take, unless told."""

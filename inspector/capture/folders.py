@@ -23,8 +23,7 @@ from ..base.errors import KinspectError
 from ..base.named_files import file_bytes, file_text
 from ..machines.loader import DEFAULT_ARCH
 from ..model.recording import MANIFEST
-from .confining import outside
-from .targets import STAGES, SUFFIXES, Target, declares_kernel, kind_of, triton_metadata
+from .targets import STAGES, SUFFIXES, Target, declares_kernel, kind_of, outside, triton_metadata
 from .triton_entries import GROUP_PREFIX, compile_target, entries_of
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages"})

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +106,26 @@ class CapturePlan(Struct, frozen=True):
     generated: Path | None = None
     emulator: tuple[str, ...] = ()
     not_emulated: Mapping[str, str] = field(default_factory=dict)
+
+
+_NAME = re.compile(r"[\w.*?<>]*")
+
+
+def matches(patterns: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether each pattern matches one of the names; brackets are literal, `*` and `?` not."""
+    return all(any(fnmatchcase(n, p.replace("[", "[[]")) for n in names) for p in patterns)
+
+
+def select_cases(patterns: Sequence[str]) -> bool:
+    """Whether one selects among the cases of launches, which are known when all are: `k[BLOCK=64]`.
+
+    Cases that a file states are known before, by any name.
+    """
+    return not all(map(_NAME.fullmatch, patterns))
+
+
+def choosing(file: str, patterns: Sequence[str], names: Sequence[str]) -> str:
+    """The command that selects the kernel whose name is most like a pattern that none matches."""
+    near = [name for p in patterns for name in get_close_matches(p, names, n=1)]
+    near += [name for name in names if all(p in name for p in patterns)] or names
+    return f"`kinspect analyze {shlex.quote(file)} --kernel {shlex.quote(near[0])}`"

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from ..base.errors import KinspectError, too_long, unforeseen
 from ..base.named_files import allow_target
 from ..machines.loader import DEFAULT_ARCH
-from .confining import confined, outside
-from .targets import CPP, STAGES, SUFFIXES, Target, kind_of, siblings_of
+from .targets import CPP, STAGES, SUFFIXES, Target, confined, kind_of, outside, siblings_of
 from .triton_entries import for_archs
 
 _MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")

@@ -21,11 +21,9 @@ from ..base.errors import KinspectError
 from ..base.named_files import allow_target, file_bytes, readable
 from ..base.staging import scratch_folder
 from ..model import ErrorRecord, Variant
-from .kernel_patterns import select_cases
-from .options import CaptureOptions, CapturePlan, physical_memory
+from .options import CaptureOptions, CapturePlan, physical_memory, select_cases
 from .records import CapturedVariant, CaptureEnd, CaptureOutcome, is_foreign
-from .signature import parse_signature
-from .sweep_axes import BACKEND_ONLY
+from .sweep_axes import BACKEND_ONLY, parse_signature
 from .targets import assigns_name
 
 GRACE_SECONDS = 20.0

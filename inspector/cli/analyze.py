@@ -43,7 +43,7 @@ from .target_options import (
 )
 
 if TYPE_CHECKING:
-    from ..compare.trials.results import TrialRun
+    from ..compare.trials.trial_results import TrialRun
 
 _FEW = 2
 """Findings for which cures are tried without being asked."""
@@ -166,7 +166,7 @@ def analyze(
 
 def _with_trials(request: Request, report: Report, budget: float) -> tuple[Report, bool]:
     """Compiles the cures of the findings; returns them with the report, and whether Ctrl-C came."""
-    from ..compare.trials.running import with_trials
+    from ..compare.trials.trial_run import with_trials
     from .try_ import print_trials
 
     trials, interrupted = _tried(request, report, budget)
@@ -183,7 +183,7 @@ def _with_few_trials(request: Request, report: Report) -> tuple[Report, bool]:
     ]
     if not timed:
         return report, False
-    from ..compare.trials.running import with_trials
+    from ..compare.trials.trial_run import with_trials
 
     _, longest = max(timed, key=lambda pair: pair[0])
     worst = replace(report, kernels=(longest,), errors=(), notes=())
@@ -195,8 +195,8 @@ def _tried(
     request: Request, report: Report, budget: float, first: int | None = None
 ) -> tuple[TrialRun, bool]:
     """What came of cures that the default rules name, and whether Ctrl-C came."""
-    from ..compare.trials.rules import judging_pack
-    from ..compare.trials.running import TryRequest
+    from ..compare.trials.planning import judging_pack
+    from ..compare.trials.trial_run import TryRequest
     from .try_ import run_trials
 
     pack, _ = judging_pack(())

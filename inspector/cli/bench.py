@@ -25,6 +25,7 @@ from ..bench.benching import (
     with_published,
 )
 from ..bench.history.store import History
+from ..bench.suite.bench_results import CRASHED, ERROR, WRONG, Bench, figures_for, read_published
 from ..bench.suite.case_files import (
     UserCase,
     Value,
@@ -34,8 +35,6 @@ from ..bench.suite.case_files import (
     scalar,
 )
 from ..bench.suite.catalogue import checkable, find
-from ..bench.suite.published import figures_for, read_published
-from ..bench.suite.results import CRASHED, ERROR, WRONG, Bench
 from .declared import argument, command, option
 from .kept import keeping, say_unkept
 from .options import COLOR, OUTPUT, Amount, format_option, result_stream, split_list

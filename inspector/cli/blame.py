@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..metrics.times import US as TIME_US
+from ..metrics.given_metrics import US as TIME_US
 from ..pipeline.jobs import timing
 from .declared import command, option
 from .options import OUTPUT, format_option, write_form

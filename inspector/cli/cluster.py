@@ -26,7 +26,7 @@ def executor_for(
     if scheduler is None:
         yield None, None
         return
-    from ..compare.sweep import cluster
+    from ..compare import points as cluster
     from ..compile.pool import Compiler
 
     with Compiler(settings_of(run)) as compiler:

@@ -10,10 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..base.errors import KinspectError
-from ..compare.diff.assembly import assembly_of
+from ..compare.diff.diff_results import DiffReport
+from ..compare.diff.isa import assembly_of
 from ..compare.diff.pairing import ARCH
 from ..compare.diff.reports import DiffOptions, NamedReport, diff_reports
-from ..compare.diff.results import DiffReport
 from ..compare.diff.tolerances import tolerances_of
 from ..model import Report
 from ..pipeline.jobs import Request, beside, timing
@@ -168,14 +168,14 @@ def _archs(run: _DiffRun) -> DiffReport:
 
 
 def _tritons(run: _DiffRun) -> DiffReport:
-    from ..compare.diff.running import diff_builds
+    from ..compare.diff.two_compiles import diff_builds
 
     with counting() as progress:
         return diff_builds(run.request, run.tritons, run.options, assembly_of, progress)
 
 
 def _options(run: _DiffRun) -> DiffReport:
-    from ..compare.diff.running import OptionSet, diff_options, option_set
+    from ..compare.diff.two_compiles import OptionSet, diff_options, option_set
 
     sets = [option_set(text) for text in run.sets]
     left, right = sets if len(sets) == 2 else (OptionSet({}), sets[0])

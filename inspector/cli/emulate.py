@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..base.errors import KinspectError
-from ..base.passed_signals import signals_for
+from ..base.lifetimes import signals_for
 from ..base.streams import dump_json
 from .declared import argument, command, option, options
 from .options import (

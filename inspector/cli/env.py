@@ -16,10 +16,8 @@ from .options import OUTPUT, format_option, write_form
 from .progress import print_message
 
 if TYPE_CHECKING:
-    from ..host.env.changing import ChangeResult
-    from ..host.env.facts import MachineFact
-    from ..host.env.host import Host
-    from ..host.env.ledger import Ledger
+    from ..host.env.changing import ChangeResult, Ledger
+    from ..host.env.host import Host, MachineFact
 
 
 @click.group()
@@ -40,7 +38,7 @@ def check(
     """Compare this machine with what AMD's tuning guides say; changes nothing."""
     from ..formats import environment as formats
     from ..host.env.host import this_host
-    from ..host.env.system import check as check_machine
+    from ..host.env.machine_facts import check as check_machine
 
     interpreter = python or sys.executable
     report = check_machine(this_host(), interpreter, _profilers(interpreter))
@@ -152,14 +150,14 @@ def _write_planned_reset(results: Sequence[ChangeResult]) -> None:
 
 
 def _ledger(host: Host) -> Ledger:
-    from ..host.env.ledger import OVERRIDE, ledger
+    from ..host.env.changing import OVERRIDE, ledger
 
     return ledger(host.node, os.environ.get(OVERRIDE))
 
 
 def _profilers(python: str) -> Iterator[MachineFact]:
     """Yields the facts on rocprofv3 and the decoder of its thread traces."""
-    from ..host.env.facts import MachineFact, Verdict
+    from ..host.env.host import MachineFact, Verdict
     from ..profile.running import installed
 
     group = "profilers"

@@ -194,7 +194,7 @@ def _fault_report(
 
 def _loaded_files(report: AgentReport) -> Iterator[str]:
     """Yields the files whose code the program had loaded: it ran just now, so that they count."""
-    from ..host.fault.saved_code import parse_uri
+    from ..host.fault.code_objects import parse_uri
 
     for excerpt in report.excerpts.values():
         uri = parse_uri(excerpt.loaded.uri) if excerpt.loaded is not None else None

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from ..base.errors import KinspectError
-from ..base.lifetimes import supervised
-from ..base.passed_signals import signals_for
+from ..base.lifetimes import signals_for, supervised
 
 _CHUNK_BYTES = 1 << 16
 _LAST_OUTPUT_SECONDS = 2

@@ -12,8 +12,8 @@ from ..explain.layout_values import LayoutDrawing, drawing_of
 from ..explain.lds_map import map_lines
 from ..model import KernelReport, TtgirModule
 from ..pipeline.analysis_options import AnalysisOptions
+from .collected import CASE_HELP, only_kernel
 from .declared import argument, command, option
-from .one_kernel import CASE_HELP, only_kernel
 from .options import OUTPUT, format_option, result_stream
 from .target_options import ScriptCommand, TargetOptions, targets
 
@@ -102,7 +102,7 @@ def _write(
 
 
 def _module(kernel: KernelReport) -> TtgirModule:
-    from ..pipeline.inputs import read_text
+    from ..pipeline.reading import read_text
     from ..ttgir.parser import parse_ttgir
 
     return parse_ttgir(read_text(kernel.artifacts["ttgir"].path), kernel.name)

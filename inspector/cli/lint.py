@@ -14,12 +14,12 @@ import click
 
 from ..base.errors import KinspectError
 from ..lint import settings
-from ..lint.results import FailOn, LintReport
+from ..lint.lint_results import FailOn, LintReport
 from ..model import Finding, KernelReport
 from ..pipeline.jobs import Request
 from ..pipeline.lint_judge import Judge
 from ..pipeline.lint_plan import LintOptions, LintPlan, make_plan
-from ..pipeline.lint_running import analysis_for, judged_events
+from ..pipeline.linting import analysis_for, judged_events
 from ..pipeline.linting import lint as run
 from .declared import command, option
 from .kept import keeping

@@ -19,11 +19,10 @@ from ..compile.llvm_passes import DUMP, TIMING, MachinePass, machine_passes, pas
 from ..compile.passes import CompilerPass, PassDump, diff, read_passes
 from ..compile.pool import Compiler, CompileResult
 from ..model import Variant
-from ..pipeline.capturing import check_names, variants_of
+from ..pipeline.capturing import ALREADY_COMPILED, check_names, variants_of
 from ..pipeline.collecting import load_saved, requested_kernels
 from ..pipeline.jobs import Request, settings_of
 from ..pipeline.naming import label_of
-from ..pipeline.points import ALREADY_COMPILED
 from ..present.document import Column, Columns, Section, table
 from .declared import command, option
 from .options import OUTPUT, format_option, result_stream, write_form
@@ -136,7 +135,7 @@ def _write_llvm(target: str, request: Request, form: str, output: Path | None) -
 
 def _write_costs(target: str, request: Request, form: str, output: Path | None) -> None:
     """Compiles once more for the machine code and for the times, which dumps would distort."""
-    from ..compare.blame.timing import cpu_seconds
+    from ..compare.blame.compiles import cpu_seconds
     from ..compare.pass_costs import pass_costs
     from ..formats.pass_history import costs_document, costs_fields
 

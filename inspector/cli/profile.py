@@ -27,7 +27,7 @@ from .recordings import (
 
 if TYPE_CHECKING:
     from ..profile.running.manifest import Manifest
-    from ..profile.running.run import ProfileRequest
+    from ..profile.running.profile_run import ProfileRequest
 
 OWN_FAILURE = 125
 _RUN = "run"
@@ -151,8 +151,7 @@ def run(
     command: tuple[str, ...] = argument(nargs=-1, required=True, type=click.UNPROCESSED),
 ) -> int:
     """Run COMMAND under a profiler; see `kinspect profile --help`."""
-    from ..profile.running import manifest
-    from ..profile.running import run as profile_run
+    from ..profile.running import manifest, profile_run
 
     request = _request(command, options)
     try:
@@ -185,7 +184,7 @@ def run(
 def _request(command: tuple[str, ...], options: dict[str, Any]) -> ProfileRequest:
     """Returns the run that the options describe, once they are consistent."""
     from ..profile.running.commands import Att
-    from ..profile.running.run import ProfileRequest
+    from ..profile.running.profile_run import ProfileRequest
 
     _check_dependent_options(options)
     return ProfileRequest(

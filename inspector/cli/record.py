@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from ..base.errors import KinspectError
-from ..base.passed_signals import signals_for
+from ..base.lifetimes import signals_for
 from ..base.staging import scratch_folder
 from ..base.writing import unwritable
 from ..capture.journals import merge

@@ -90,7 +90,7 @@ def read(path: Path, chosen: Mapping[str, Any]) -> Profile:
     """
     from ..pipeline import collecting as pipeline
     from ..pipeline import profiling
-    from ..pipeline.context import Overrides
+    from ..pipeline.analysis_options import Overrides
     from ..pipeline.jobs import BESIDE, executing, request_for, timing
 
     arch = chosen.get("arch")

@@ -61,7 +61,7 @@ def _write_run(request: Request, joined: tuple[str, ...], output: Path) -> int:
     """Writes the page of a profiler's run, joined with targets; returns the exit status."""
     # Imported only here: other commands need no templates.
     from ..formats.html import page
-    from ..formats.html.page_kernels import page_kernels
+    from ..formats.html.kernel import page_kernels
     from ..pipeline import profiling
     from ..pipeline.collecting import collect
 
@@ -83,7 +83,7 @@ def _write_report(request: Request, output: Path) -> int:
     """Analyses the targets and writes the page of their report; returns the exit status."""
     from ..explain import view
     from ..formats.html import page
-    from ..formats.html.page_kernels import page_kernels
+    from ..formats.html.kernel import page_kernels
 
     report = collected(request)
     with result_stream(output, log=False) as stream:

@@ -12,18 +12,17 @@ from msgspec import Struct
 
 from ..base.errors import KinspectError
 from ..base.limits import natural
-from ..explain.ids import ItemId, parsed
+from ..explain.items import ItemId, parsed
 from ..model import KernelReport, RegisterPressure, Report
 from ..pipeline.analysis_options import AnalysisOptions
+from .collected import CASE_HELP, only_kernel
 from .declared import Options, command, option
-from .one_kernel import CASE_HELP, only_kernel
 from .options import COLOR, OUTPUT, format_option, result_stream
 from .progress import print_problems
 from .target_options import ScriptCommand, TargetOptions, targets
 
 if TYPE_CHECKING:
-    from ..explain.code.marked_lines import MarkedLine
-    from ..explain.code.reading import KernelReading
+    from ..explain.code.reading import KernelReading, MarkedLine
     from ..explain.code.texts import Texts
     from ..explain.items import NamedItem
     from .show_item import ShownItem
@@ -217,7 +216,7 @@ def _write_item(
         return ()
     from ..explain.code.reading import reading_of
     from ..explain.code.texts import texts_of
-    from ..metrics.pressure import register_pressure
+    from ..metrics.line_bounds import register_pressure
 
     reading = reading_of(kernel, texts_of(kernel))
     pressure = register_pressure(kernel)
@@ -247,7 +246,7 @@ def _lines_of_item(
     named: NamedItem, reading: KernelReading, pressure: RegisterPressure | None
 ) -> list[MarkedLine]:
     """The assembly that an id is about, with its neighbours where it is single lines."""
-    from ..explain.code.marked_lines import code_lines, debug_lines, marked_lines
+    from ..explain.code.reading import code_lines, debug_lines, marked_lines
 
     text = reading.texts.lines.get("amdgcn")
     if text is None:
@@ -285,7 +284,7 @@ def _write_plain(
     stream: TextIO,
 ) -> None:
     """Writes a text as it stands in its file; of a code object its disassembly."""
-    from ..pipeline.inputs import read_text
+    from ..pipeline.reading import read_text
 
     if kind not in texts.lines:
         from ..explain.code.reading import reading_of
@@ -320,9 +319,9 @@ def _write_marked(
     color: bool | None,
 ) -> None:
     """Writes the lines with their marks."""
-    from ..explain.code.marked_lines import code_lines, debug_lines, marked_lines
+    from ..explain.code.reading import code_lines, debug_lines, marked_lines
     from ..explain.code.texts import TITLES
-    from ..metrics.pressure import register_pressure
+    from ..metrics.line_bounds import register_pressure
 
     text = reading.texts.lines[kind]
     pressure = register_pressure(kernel) if kind == "amdgcn" else None

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..base.errors import KinspectError
-from ..explain import ids
+from ..explain import items
 from ..explain.items import NamedItem, item_of, located
 from ..formats.agent_calls import AgentCalls
 from ..lint.rule import RuleText
@@ -44,7 +44,7 @@ class ShownItem(Struct, frozen=True):
 
 
 @contextmanager
-def opened(text: str, item: ids.ItemId) -> Iterator[ShownItem]:
+def opened(text: str, item: items.ItemId) -> Iterator[ShownItem]:
     """What an id names, worked out anew, in the folder of its run: its files are relative to that.
 
     Raises:
@@ -64,7 +64,7 @@ def opened(text: str, item: ids.ItemId) -> Iterator[ShownItem]:
         yield ShownItem(named, rule, next_steps(context))
 
 
-def _located(text: str, item: ids.ItemId) -> tuple[PrintedRun, PrintedKernel, str | None]:
+def _located(text: str, item: items.ItemId) -> tuple[PrintedRun, PrintedKernel, str | None]:
     """The newest run that printed an id, its kernel, and the fingerprint if it is a finding's."""
     for run in runs():
         named = located(text, item, run.kernels)
@@ -107,7 +107,7 @@ def _analyzed(
     pack, plan = recommended_pack(), None
     analysis: AnalysisOptions | None
     if run.command == "lint":
-        from ..pipeline.lint_running import analysis_for
+        from ..pipeline.linting import analysis_for
 
         plan = _plan(options)
         analysis = replace(
@@ -115,7 +115,7 @@ def _analyzed(
         )
         request = target.request(emulate=options["emulate"], analysis=analysis)
     elif run.command == "try":
-        from ..compare.trials.rules import judging_pack
+        from ..compare.trials.planning import judging_pack
 
         pack, _ = judging_pack(split_list(",".join(options["rules"])))
         analysis = timing(AnalysisOptions(rules=pack), prices=not options["rules"])
@@ -135,7 +135,7 @@ def _analyzed(
 def _kernel(request: Request, key: str) -> KernelReport | None:
     from .collected import collected
 
-    return next((k for k in collected(request).kernels if ids.kernel_key(k.id) == key), None)
+    return next((k for k in collected(request).kernels if items.kernel_key(k.id) == key), None)
 
 
 def _narrowed(request: Request, printed: PrintedKernel) -> Request:

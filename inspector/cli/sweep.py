@@ -12,9 +12,7 @@ from msgspec.structs import replace
 
 from ..base.status import counted
 from ..capture.sweep_axes import axes_of
-from ..compare.sweep.point import run_point
-from ..compare.sweep.results import Sweep
-from ..compare.sweep.running import (
+from ..compare.sweep.sweeping import (
     MOST_POINTS,
     MOST_TUNED,
     Event,
@@ -23,8 +21,10 @@ from ..compare.sweep.running import (
     SweepRequest,
     gather,
     gathering,
+    run_point,
     sweep,
 )
+from ..compare.sweep.swept_points import Sweep
 from ..compare.sweep.table import by_time, only_front, sort_column, sorted_lines
 from ..pipeline.jobs import beside, timing
 from .cluster import executor_for
@@ -43,7 +43,7 @@ from .target_options import ScriptCommand, TargetOptions, is_default, targets
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from ..compare.sweep.running import Work
+    from ..compare.sweep.sweeping import Work
 
 BAR_WIDTH = 24
 

@@ -23,7 +23,7 @@ from ..capture.options import (
 )
 from ..capture.sweep_axes import Axis, point_of
 from ..compile.hip.options import HipOptions
-from ..pipeline.context import Overrides
+from ..pipeline.analysis_options import Overrides
 from .declared import Options, option, taken
 from .group import names_a_target
 from .kept import usable_cache

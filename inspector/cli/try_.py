@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ..base.limits import TRY_SECONDS
 from ..base.status import counted
 from ..compare.trials.outcome import run_trial
-from ..compare.trials.results import TrialRun
-from ..compare.trials.rules import judging_pack
-from ..compare.trials.running import Event, Trials, TrialsPlanned, TryRequest
+from ..compare.trials.planning import judging_pack
+from ..compare.trials.trial_results import TrialRun
+from ..compare.trials.trial_run import Event, Trials, TrialsPlanned, TryRequest
 from ..explain.view import plural
 from ..model import Report
 from ..pipeline.analysis_options import AnalysisOptions
@@ -45,7 +45,7 @@ from .target_options import (
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from ..compare.trials.running import Work
+    from ..compare.trials.trial_run import Work
 
 
 @command("try", cls=ScriptCommand)

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from ..base.printable import printable
 from ..model import ErrorRecord, Variant
-from .inline_assembly import assembly_in_error
-from .stderr import Diagnostics
+from .diagnostics import Diagnostics, assembly_in_error
 
 PARSE_STAGE = "parse"
 """The stage of an error of a Triton that does not understand the TTIR it was given."""

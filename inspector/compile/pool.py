@@ -26,10 +26,9 @@ from ..base.limits import COMPILE_MEMORY
 from ..base.named_files import own_cache
 from ..base.status import doing
 from ..model import Artifact, ErrorRecord, Variant
+from .diagnostics import names_files, scan
 from .environment import compile_relevant, guest_environment
 from .failures import failure_record
-from .inline_assembly import names_files
-from .stderr import scan
 from .store import Store, StoreEntry, artifact_key
 from .toolchain import Toolchain, toolchain
 from .worker import GRACE_SECONDS, Worker, WorkerLostError

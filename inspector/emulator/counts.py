@@ -13,8 +13,16 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from .banks import conflict_cycles, phases_of
-from .footprint import Spans, TouchedBytes, lines_of_rows, lines_touched, spans_of, spans_of_rows
+from .access_figures import (
+    Spans,
+    TouchedBytes,
+    conflict_cycles,
+    lines_of_rows,
+    lines_touched,
+    phases_of,
+    spans_of,
+    spans_of_rows,
+)
 from .machine import LaneAccess
 from .waves import Array, Waves
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..isa.dataflow.operands import Operand
-from ..isa.dataflow.register_sets import half_bits, scalar_bits
+from ..isa.dataflow.operands import Operand, half_bits, scalar_bits
 from .registry import BuildContext
 from .waves import U32, Array, Complete, OutstandingOperation, Waves
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from ..isa.dataflow.register_sets import SCALAR_BIT
+from ..isa.dataflow.operands import SCALAR_BIT
 from ..model import WaveStart
 from .lockstep import LaunchLimits, Scheduler
 from .machine import MachineState

@@ -16,16 +16,16 @@ from msgspec import Struct
 
 from ..base.errors import KinspectError
 from ..isa.asm.constants import Constants
-from ..isa.dataflow.entry_registers import live_at_entry
+from ..isa.dataflow.definitions import live_at_entry
 from ..isa.dataflow.execution_target import initial_registers, target_of
 from ..model import Function, Machine, WaveStart
-from .calls import joined
+from .access_figures import Footprint
 from .checks.checking import CheckingMachine
 from .checks.global_shadow import GlobalShadow
 from .checks.undefined import note_undefined_uses
 from .counts import AccessCounter
-from .footprint import Footprint
 from .grid import CONSTANTS_ADDRESS, GridRunner, Launch
+from .linking import joined
 from .lockstep import EmulationLimitError, LaunchLimits, Watch
 from .machine import Trouble
 from .memory import Buffer, GlobalMemory

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from ..isa.dataflow.register_sets import HIGH_HALVES, SCALAR_BIT
+from ..isa.dataflow.operands import HIGH_HALVES, SCALAR_BIT
 from .memory import GlobalMemory, LocalMemory, PrivateMemory, cleared, masked
 from .waves import Waves
 

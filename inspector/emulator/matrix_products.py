@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from ..isa.dataflow.register_sets import half_bits
+from ..isa.dataflow.operands import half_bits
 from .registry import Step
 from .waves import I32, Array, Waves
 

@@ -22,10 +22,10 @@ from msgspec import Struct
 
 from ..base.interrupting import interrupts_held
 from ..base.lifetimes import die_with
+from .access_figures import Spans
 from .checks.checking import CheckingMachine
 from .checks.global_shadow import Granules
 from .counts import AccessCount, AccessCounter
-from .footprint import Spans
 from .machine import Trouble
 from .program import PreparedCode, is_coherent
 

@@ -12,7 +12,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from ..isa.dataflow.code_registers import decoded_instructions
 from ..isa.dataflow.effects import (
     RegisterEffect,
     effects_of,
@@ -21,19 +20,17 @@ from ..isa.dataflow.effects import (
     vector_rows,
 )
 from ..isa.dataflow.execution_target import ExecutionTarget
+from ..isa.dataflow.masked_writes import decoded_instructions
 from ..isa.dataflow.operands import EXEC, VCC, Decoded
-from ..isa.waitflow.counters import GenerationCounters, events_of
-from ..isa.waitflow.waits import decode_wait
+from ..isa.waitflow.counters import GenerationCounters, decode_wait, events_of
 from ..model import Function, Instruction
-from .branch_conditions import CONDITIONS
-from .calls import called_blocks
 from .checks.hazards import Hazard, hazards_of
+from .linking import called_blocks, resolved
 from .matrix_products import link
 from .modes import targets_of
 from .registry import BuildContext, Step
-from .relocations import resolved
 from .steps import refusal, step_of
-from .waves import Array, Waves
+from .waves import CONDITIONS, Array, Waves
 
 
 class EndKind(Enum):

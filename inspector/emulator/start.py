@@ -8,8 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..isa.dataflow.execution_target import ExecutionTarget
-from ..isa.dataflow.operands import EXEC, TTMP
-from ..isa.dataflow.register_sets import scalar_bits
+from ..isa.dataflow.operands import EXEC, TTMP, scalar_bits
 from ..model import WaveStart
 from .machine import MachineState
 from .waves import U32, Array, WaveIds, Waves

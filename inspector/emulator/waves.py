@@ -11,7 +11,7 @@ a wait for N lets all but the newest N through.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
@@ -395,3 +395,13 @@ def paired(low: Array, high: Array) -> Array:
     halves[..., 0] = low
     halves[..., 1] = high
     return halves.view(np.uint64)[..., 0]
+
+
+CONDITIONS: Final[dict[str, Callable[[Waves], Array]]] = {
+    "s_cbranch_scc0": lambda waves: ~waves.scc,
+    "s_cbranch_scc1": lambda waves: waves.scc,
+    "s_cbranch_vccz": lambda waves: waves.vccz,
+    "s_cbranch_vccnz": lambda waves: ~waves.vccz,
+    "s_cbranch_execz": lambda waves: waves.execz,
+    "s_cbranch_execnz": lambda waves: ~waves.execz,
+}

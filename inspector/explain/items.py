@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
 from ..base.errors import KinspectError
 from ..model import Finding, KernelReport, LoopReport, MemoryOp
-from . import ids
 
 
 class KernelKeys(Protocol):
@@ -67,10 +67,10 @@ class NamedItem(Struct, frozen=True):
 def keys_of(kernel: KernelReport) -> ReportedKeys:
     """The keys that ids of a kernel begin."""
     fingerprints = tuple(dict.fromkeys(f.fingerprint for f in kernel.facts))
-    return ReportedKeys(ids.kernel_key(kernel.id), fingerprints)
+    return ReportedKeys(kernel_key(kernel.id), fingerprints)
 
 
-def located(text: str, item: ids.ItemId, kernels: Sequence[KernelKeys]) -> NamedKey | None:
+def located(text: str, item: ItemId, kernels: Sequence[KernelKeys]) -> NamedKey | None:
     """Which kernel of a run an id is about; None where it is about none.
 
     Raises:
@@ -97,7 +97,7 @@ def _command(kernel_id: str) -> str:
 
 def item_of(
     text: str,
-    item: ids.ItemId,
+    item: ItemId,
     fingerprint: str | None,
     kernel: KernelReport,
     opens: Callable[[str], str] = _command,
@@ -107,7 +107,7 @@ def item_of(
     Raises:
         KinspectError: it is not there.
     """
-    kernel_id = ids.kernel_key(kernel.id)[: max(len(item.key), ids.SHORTEST)]
+    kernel_id = kernel_key(kernel.id)[: max(len(item.key), SHORTEST)]
     if fingerprint is not None:
         findings = tuple(f for f in kernel.facts if f.fingerprint == fingerprint)
         if not findings:
@@ -131,3 +131,56 @@ def item_of(
 
 def _no_part(text: str, kernel: KernelReport, part: str, opening: str) -> KinspectError:
     return KinspectError(f"{text}: {kernel.name} has no {part}", f"`{opening}` shows what it has")
+
+
+SHORTEST = 6
+_DIGITS = 16
+"""Hexadecimal digits of a whole key, as of a fingerprint."""
+_ID = re.compile(rf"([0-9a-f]{{{SHORTEST},{_DIGITS}}})(?:\.(L\d+)|\.M(\d+))?")
+
+
+class ItemId(Struct, frozen=True):
+    """An id in its parts.
+
+    Args:
+        key: the beginning of a fingerprint or of a kernel's key.
+        line: of the assembly, from 1, of an access; None where it names none.
+    """
+
+    key: str
+    loop: str | None = None
+    line: int | None = None
+
+
+def parsed(text: str) -> ItemId | None:
+    """The parts of an id; None if the text does not have the form of one."""
+    match = _ID.fullmatch(text)
+    if match is None:
+        return None
+    return ItemId(match[1], match[2], int(match[3]) if match[3] else None)
+
+
+def kernel_key(kernel: str) -> str:
+    """The whole key of a kernel, from its id in reports."""
+    import hashlib  # loads OpenSSL
+
+    return hashlib.sha256(kernel.encode("utf-8", "backslashreplace")).hexdigest()[:_DIGITS]
+
+
+def shortened(keys: Iterable[str]) -> dict[str, str]:
+    """Key -> its shortest beginning that no other of them has; all of the same length."""
+    distinct = sorted(set(keys))
+    length = SHORTEST
+    while len({key[:length] for key in distinct}) < len(distinct):
+        length += 1
+    return {key: key[:length] for key in distinct}
+
+
+def loop_id(kernel: str, loop: str) -> str:
+    """The id of a loop, from its kernel's shortened key and its own name there."""
+    return f"{kernel}.{loop}"
+
+
+def access_id(kernel: str, line: int) -> str:
+    """The id of a memory access, from its kernel's shortened key and its line of the assembly."""
+    return f"{kernel}.M{line}"

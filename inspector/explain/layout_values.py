@@ -11,9 +11,8 @@ from msgspec import Struct
 from ..base.errors import KinspectError
 from ..model import Layout, SourceLoc, TtgirModule, TtgirOp, TtgirType
 from ..ttgir.lowered import element_bits
+from .layout_pictures import LdsPicture, RegisterPicture, lds_picture, register_picture
 from .layout_view import alias_of, described, extent
-from .lds_picture import LdsPicture, lds_picture
-from .register_picture import RegisterPicture, register_picture
 from .view import place
 
 _MOST_NAMED = 8

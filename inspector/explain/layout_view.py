@@ -10,9 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..model import Layout
-from ..ttgir.holders import Holder
-from .lds_picture import BANK_BYTES, LdsPicture, LdsRow
-from .register_picture import LaneCell, RegisterPicture, TileGrid
+from ..ttgir.layouts import Holder
+from .layout_pictures import BANK_BYTES, LaneCell, LdsPicture, LdsRow, RegisterPicture, TileGrid
 from .view import plural
 
 _PLANES = "That is the plane of the leading coordinates 0; the others differ by:"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Protocol
 
-from ..model import KernelReport, TimeChange
-from ..model.removal import LEAST
-from ..model.time import BOUNDS, CostGone, KernelTime, LoopTime, Saving, StallReason
-from .quantities import scaled
+from ..model import Access, KernelReport, SourceLoc, TimeChange, WaitOp
+from ..model.time import BOUNDS, LEAST, CostGone, KernelTime, LoopTime, Saving, StallReason
+from . import view
+from .quantities import and_more, scaled
 from .view import place
 
 _NAMES: Final = {
@@ -179,3 +180,89 @@ def against(time: KernelTime, measured_us: float) -> str:
         f"measured {amount(measured_us)}: {ratio:.2f} × the model's time; {amount(rest)} are not"
         " explained (a lower clock, other kernels beside it, TLB misses, atomics that meet)"
     )
+
+
+_MOST_LOADS = 3
+"""How many of the loads that a wait waits for are named."""
+_MOST_REASONS = 2
+
+
+class AwaitedLoad(Protocol):
+    """A memory operation that a wait waits for."""
+
+    @property
+    def line(self) -> int: ...
+    @property
+    def mnemonic(self) -> str | None: ...
+    @property
+    def source(self) -> SourceLoc | None: ...
+
+
+class StaticFacts(Protocol):
+    """Results of static analysis for a line."""
+
+    @property
+    def rules(self) -> tuple[str, ...]: ...
+    @property
+    def waits(self) -> tuple[WaitOp, ...]: ...
+    @property
+    def waits_for(self) -> Sequence[AwaitedLoad]: ...
+    @property
+    def access(self) -> Access | None: ...
+    @property
+    def spill(self) -> str | None: ...
+
+
+class MeasuredStall(Protocol):
+    """A line that cost something."""
+
+    @property
+    def reasons(self) -> Mapping[str, int]: ...
+    @property
+    def static(self) -> StaticFacts | None: ...
+
+
+def remarks_beside(stall: MeasuredStall) -> str:
+    """What stands beside a stall in a table: its reasons, then what static analysis says."""
+    reasons = top_reasons(stall.reasons)
+    return "; ".join([*([reasons] if reasons is not None else []), *static_remarks(stall.static)])
+
+
+def top_reasons(reasons: Mapping[str, int]) -> str | None:
+    """The two most frequent reasons of a line's samples with their shares; None without any."""
+    if not reasons:
+        return None
+    total = sum(reasons.values())
+    top = sorted(reasons.items(), key=lambda item: -item[1])[:_MOST_REASONS]
+    return ", ".join(f"{name.replace('_', ' ')} {100 * n / total:.0f} %" for name, n in top)
+
+
+def static_remarks(facts: StaticFacts | None) -> Iterator[str]:
+    """Yields what static analysis says of a line: rules, waits, access, spill."""
+    if facts is None:
+        return
+    yield from facts.rules
+    for wait in facts.waits:
+        if wait.verdict not in (None, "needed"):
+            yield _verdict(wait)
+    if facts.waits_for:
+        loads = dict.fromkeys(
+            f"{load.mnemonic or ''} {_position(load.source, load.line)}".strip()
+            for load in facts.waits_for
+        )
+        yield f"waits for {and_more(list(loads), _MOST_LOADS)}"
+    if facts.access is not None:
+        bits, widest = view.show(facts.access.bits), view.show(facts.access.widest)
+        yield f"{bits} of {widest} bits, limited by {facts.access.limited_by}"
+    if facts.spill is not None:
+        yield f"spill {facts.spill}"
+
+
+def _verdict(wait: WaitOp) -> str:
+    """Returns the judgement of a wait, with the value of its counter that would do."""
+    enough = f", {wait.counter}({wait.could_be}) would do" if wait.could_be is not None else ""
+    return f"{wait.verdict} wait{enough}"
+
+
+def _position(source: SourceLoc | None, line: int) -> str:
+    return view.place(source.in_user_code) if source is not None else f"line {line}"

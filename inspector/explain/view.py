@@ -22,7 +22,7 @@ from ..model import (
     int_of,
     value_of,
 )
-from ..model.removal import LEAST
+from ..model.time import LEAST
 
 UNKNOWN = "?"
 HOT, WARM = 10.0, 2.0

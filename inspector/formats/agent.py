@@ -16,9 +16,9 @@ from msgspec import Struct
 from ..base.printable import printable_line
 from ..base.streams import no_commands
 from ..compare.trials.planning import findings_to_try
-from ..explain import ids, loop_view, occupancy_view, time_view, view
+from ..explain import items, loop_view, occupancy_view, time_view, view
 from ..explain.trials_view import tried_lines
-from ..lint.results import CheckedKernel
+from ..lint.lint_results import CheckedKernel
 from ..model import (
     Change,
     ErrorRecord,
@@ -30,7 +30,7 @@ from ..model import (
     Scalar,
     value_of,
 )
-from ..model.glossary import metric_of
+from ..model.metric import metric_of
 from .agent_calls import SHELL, AgentCalls, AgentSubject
 
 MOST_TOKENS = 2_000
@@ -132,8 +132,8 @@ def remarks(errors: Iterable[ErrorRecord], notes: Iterable[str]) -> Iterator[str
 
 def shortened_ids(kernels: Sequence[KernelReport | CheckedKernel]) -> dict[str, str]:
     """Keys of the kernels and fingerprints of their findings -> what the report calls them."""
-    keys = [ids.kernel_key(kernel.id) for kernel in kernels]
-    return ids.shortened([*keys, *(f.fingerprint for k in kernels for f in k.findings)])
+    keys = [items.kernel_key(kernel.id) for kernel in kernels]
+    return items.shortened([*keys, *(f.fingerprint for k in kernels for f in k.findings)])
 
 
 def subject_of(kernel: KernelReport, short: Mapping[str, str]) -> AgentSubject:
@@ -147,7 +147,7 @@ def subject_of(kernel: KernelReport, short: Mapping[str, str]) -> AgentSubject:
     elif variant is not None and variant.call_site is not None:
         launch = view.place(variant.call_site)
     return AgentSubject(
-        id=short[ids.kernel_key(kernel.id)],
+        id=short[items.kernel_key(kernel.id)],
         label=f"{kernel.name}[{case}]" if case else kernel.name,
         arch=kernel.arch,
         path=view.target_of(kernel),
@@ -334,7 +334,7 @@ def _parts(kernel: KernelReport, identity: str, calls: AgentCalls) -> Iterator[s
     for number, loop in enumerate(hot):
         main = " main" if loop.id == kernel.main_loop else ""
         where = loop_view.source_span(loop.source)
-        name = ids.loop_id(identity, loop.id)
+        name = items.loop_id(identity, loop.id)
         line = f"loop {name}{main} {where}: {_pairs(loop.metrics, _LOOP)}"
         if not budget.takes([line]):
             yield f"{len(hot) - number} more hot loops: {calls.show(identity)}"
@@ -372,7 +372,7 @@ def _access(op: MemoryOp, identity: str) -> str:
     figures = ((name, getattr(use, name)) for name in names)
     pairs = " ".join(f"{name}={view.show(value)}" for name, value in figures if value is not None)
     where = view.place(op.source) or f"ISA {op.line}"
-    return f"access {ids.access_id(identity, op.line)} {op.mnemonic} {where}: {pairs}"
+    return f"access {items.access_id(identity, op.line)} {op.mnemonic} {where}: {pairs}"
 
 
 def _pairs(metrics: Mapping[str, Metric], names: Sequence[tuple[str, str]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from ..bench.suite.results import OK, SKIPPED, Bench, Timed, ratio
+from ..bench.suite.bench_results import OK, SKIPPED, Bench, Timed, ratio
 from ..explain import view
 from ..present.document import Column, Columns, Document, Section, Span, paragraphs, table
 

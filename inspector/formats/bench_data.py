@@ -10,9 +10,8 @@ from ..base.errors import KinspectError
 from ..base.printable import spreadsheet_cell
 from ..base.streams import dump_json
 from ..base.version import VERSION
-from ..bench.suite.case_files import UserCase, write_tune_gemm
-from ..bench.suite.case_keys import as_gemm
-from ..bench.suite.results import Bench, Summary, Timed, geometric_mean, ratio
+from ..bench.suite.bench_results import Bench, Summary, Timed, geometric_mean, ratio
+from ..bench.suite.case_files import UserCase, as_gemm, write_tune_gemm
 from ..report.json_write import plain
 
 SCHEMA_VERSION = 1

@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from ..compare.blame.results import COMPILE_SECONDS, Blame, Change, Layer, Step, Verdict
+from ..compare.blame.blamed_layers import COMPILE_SECONDS, Blame, Change, Layer, Step, Verdict
 from ..explain.time_view import difference
-from ..metrics.times import US as TIME_US
+from ..metrics.given_metrics import US as TIME_US
 from ..present.document import Column, Columns, Document, Section, Span, Table, paragraphs, table
 
 SCHEMA_VERSION = 1

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from ..explain.code.marked_lines import MarkedLine
+from ..explain.code.reading import MarkedLine
 from ..model import KernelReport, RegisterPressure
 from ..report.json_write import fields_of
 

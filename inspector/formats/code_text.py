@@ -9,12 +9,12 @@ from typing import TextIO
 from msgspec import Struct
 
 from ..explain import view
-from ..explain.code.marked_lines import MarkedLine
+from ..explain.code.reading import MarkedLine
 from ..explain.registers_view import pressure_bar
 from ..model import Finding, KernelReport, RegisterPressure
 from ..present import text
 from ..present.document import Item, Items, Paragraph, Span, words
-from ..present.paper import Line, Paper, paper_for
+from ..present.text import Line, Paper, paper_for
 
 SIGNS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"error": ("✗", "bold red"), "warning": ("▲", "yellow"), "info": ("•", "cyan")}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 from ..compare.diff import diff_view
-from ..compare.diff.results import DiffReport, KernelDiff
+from ..compare.diff.diff_results import DiffReport, KernelDiff
 from ..explain import view
 from .agent import Budget, write_lines
 from .agent_calls import SHELL, AgentCalls

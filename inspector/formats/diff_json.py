@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TextIO
 
 from ..base.streams import dump_json
-from ..compare.diff.results import DiffReport, IsaDifference, KernelDiff, LoopPair, label_of
+from ..compare.diff.diff_results import DiffReport, IsaDifference, KernelDiff, LoopPair, label_of
 from ..compare.stages import Comparison
 from ..model import KernelReport, LoopReport
 from ..report.json_write import error_fields, fields_of, metrics_dict

@@ -10,7 +10,7 @@ from msgspec import to_builtins
 
 from ..base.streams import dump_json
 from ..host.env.changing import ChangeResult
-from ..host.env.facts import MachineFact, MachineReport, Verdict
+from ..host.env.host import MachineFact, MachineReport, Verdict
 from ..host.env.knobs import GROUP
 from ..host.env.settings import SettingChange, command
 from ..present.document import Column, Columns, Document, Listing, Section, paragraphs, table, words

@@ -6,17 +6,18 @@ the rest as lines of the log, and the last notice is the summary.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TextIO
 
+from ..base.named_files import is_users_own
 from ..base.printable import one_line, printable_columns
 from ..base.streams import no_commands, underneath
-from ..lint.results import LintReport
+from ..lint.lint_results import LintReport
 from ..present import lint_view as view
 from ..present.lint_view import MergedFindings
-from .repository import path_in_repository, repository_root
 
 MOST = 10
 """The number of annotations of one severity that GitHub shows of a step."""
@@ -120,3 +121,44 @@ def _plain(command: str, properties: Mapping[str, str], message: str) -> str:
     where = ":".join(part for k in ("file", "line", "col") if (part := properties.get(k)))
     text = one_line(f"{where} {properties['title']}: {message}")
     return no_commands(f"{command} {text}\n")
+
+
+WORKSPACE = "GITHUB_WORKSPACE"
+"""Variable with the folder that GitHub's runner checks the repository out into."""
+_REPOSITORY = ".git"
+
+
+def repository_root() -> Path:
+    """The root of the repository that the current folder lies in.
+
+    Returns:
+        `GITHUB_WORKSPACE` if it holds the folder, else the nearest folder above with a repository,
+        else the folder itself.
+    """
+    start = Path.cwd()
+    stated = os.environ.get(WORKSPACE)
+    if stated and path_in_repository(str(start), Path(stated)) is not None:
+        return Path(stated)
+    for candidate in (start, *start.parents):
+        if is_users_own(candidate, _REPOSITORY):
+            return candidate
+    return start
+
+
+def path_in_repository(file: str, root: Path) -> str | None:
+    """A file's path from a root with forward slashes; None if it does not lie below."""
+    path = os.path.join(os.getcwd(), file)
+    try:
+        real = os.path.realpath(path)
+    except ValueError:  # no file can have such a name: it holds a NUL, or is no text
+        return None
+    # First without resolving links: a link in the repository is the file that the user knows.
+    for name, base in (
+        (os.path.normpath(path), os.path.normpath(root)),
+        (real, os.path.realpath(root)),
+    ):
+        if name == base:
+            return "."
+        if name.startswith(base.rstrip(os.sep) + os.sep):
+            return os.path.relpath(name, base).replace(os.sep, "/")
+    return None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from ..explain.code.marked_lines import MarkedLine
+from ..explain.code.reading import MarkedLine
 from ..lint.rule import RuleText
 from ..model import Finding, KernelReport, LoopReport, MemoryOp
 from ..report.json_write import fields_of, finding_fields, kernel_dict, loop_fields, plain

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from ..base.printable import one_line, printable_columns
 from ..explain.view import SEVERITY_TEXTS, severities
+from ..lint.lint_results import CheckedKernel, LintReport
 from ..lint.ranking import SEVERITIES
-from ..lint.results import CheckedKernel, LintReport
 from ..model import ErrorRecord, Finding
 from ..present import lint_view as view
 

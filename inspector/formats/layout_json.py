@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from ..base.streams import dump_json
+from ..explain.layout_pictures import LdsPicture, RegisterPicture
 from ..explain.layout_values import LayoutDrawing
-from ..explain.lds_picture import LdsPicture
-from ..explain.register_picture import RegisterPicture
-from ..ttgir.holders import Holder
+from ..ttgir.layouts import Holder
 
 
 def write(drawn: Sequence[LayoutDrawing], title: str, stream: TextIO) -> None:

@@ -12,7 +12,7 @@ from ..explain import layout_view
 from ..explain.layout_values import LaidOutValue, LayoutDrawing, alike
 from ..explain.layout_view import Grid, Square
 from ..explain.view import plural
-from ..present.paper import Line, Paper, paper_for
+from ..present.text import Line, Paper, paper_for
 
 WIDTH = 80
 MOST_ROWS = 64

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
-from ..explain import ids, view
-from ..lint.results import CheckedKernel, LintReport
+from ..explain import items, view
+from ..lint.lint_results import CheckedKernel, LintReport
 from ..present import lint_view
 from ..present.lint_view import MergedFindings
 from .agent import Budget, finding_blocks, remarks, shortened_ids, summary_lines, write_lines
@@ -69,7 +69,7 @@ def _kernel(
 
 def _subject(kernel: CheckedKernel, short: Mapping[str, str]) -> AgentSubject:
     return AgentSubject(
-        id=short[ids.kernel_key(kernel.id)],
+        id=short[items.kernel_key(kernel.id)],
         label=f"{kernel.name}[{kernel.case}]" if kernel.case else kernel.name,
         arch=kernel.arch,
         path=kernel.target,

@@ -9,8 +9,8 @@ from collections import Counter
 from typing import Any, TextIO
 
 from ..base.streams import dump_json
+from ..lint.lint_results import CheckedKernel, LintReport, Suppressed, Suppression
 from ..lint.ranking import SEVERITIES
-from ..lint.results import CheckedKernel, LintReport, Suppressed, Suppression
 from ..lint.rule import RuleText
 from ..report.json_write import error_fields, fields_of, finding_fields, plain
 

@@ -8,7 +8,7 @@ from ..base.streams import dump_json
 from ..base.version import VERSION
 from ..explain import profile_view
 from ..model.recording import KernelProfile, Profile, Recording, Samples
-from ..profile.figures.counter_comparison import compared
+from ..profile.figures.executed import compared
 from ..profile.predicted import Predicted, predicted
 from ..report.json_write import error_fields, fields_of, kernel_dict, metrics_dict, plain
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..base.streams import dump_json
 from ..explain.view import plural
 from ..lint.catalogue import Catalogue
-from ..lint.document import Fault
+from ..lint.pack_yaml import Fault
 from ..lint.rule import Pack, Rule, RuleText
 from ..present.document import (
     Column,

@@ -17,13 +17,13 @@ from urllib.parse import quote
 from ..base.printable import printable_columns
 from ..base.streams import dump_json
 from ..explain.view import SEVERITY_TEXTS
-from ..lint.results import LintReport, Suppression
+from ..lint.lint_results import LintReport, Suppression
 from ..lint.rule import Rule
 from ..model import ErrorRecord
 from ..present import lint_view as view
 from ..present import markdown
 from ..present.lint_view import MergedFindings, ShownPlace
-from .repository import path_in_repository, repository_root
+from .github import path_in_repository, repository_root
 
 SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

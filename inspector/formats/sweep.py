@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from ..base.printable import spreadsheet_cell
 from ..base.streams import dump_json
 from ..compare.sweep.figures import COLUMNS, as_dict
-from ..compare.sweep.results import Sweep, SweepTable, TableLine
+from ..compare.sweep.swept_points import Sweep, SweepTable, TableLine
 from ..compare.sweep.table import settings_of_point, worth_keeping
 from ..report.json_write import error_fields, fields_of, plain
 

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from ..explain import quantities, recording_view
+from ..explain import profile_view, quantities
 from ..model.recording import NONE, Dispatches, KernelProfile, KernelShape, Profile, Recording
 
 _BATCH = 4096
@@ -28,7 +28,7 @@ def write(profile: Profile, stream: TextIO) -> int:
     stream.write('{"displayTimeUnit":"ns","otherData":')
     stream.write(
         json.dumps(
-            {"recording": profile.recording.path, "profiler": recording_view.profiler_text(profile)}
+            {"recording": profile.recording.path, "profiler": profile_view.profiler_text(profile)}
         )
     )
     stream.write(',"traceEvents":[\n')
@@ -59,7 +59,7 @@ def _events(profile: Profile) -> Iterator[tuple[str, bool]]:
     origins = _origins(table)
     kernels_by_shape = _kernels_by_shape(profile)
     bodies = [_body(shape, kernels_by_shape.get(_key(shape))) for shape in run.shapes]
-    names = {agent.key: recording_view.device_text(agent) for agent in run.agents}
+    names = {agent.key: profile_view.device_text(agent) for agent in run.agents}
     processes: dict[tuple[int, str | None], int] = {}
     tracks: set[tuple[int, int]] = set()
     columns = (table.shape, table.number, table.start, table.end, table.queue, table.part)

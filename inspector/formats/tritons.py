@@ -10,8 +10,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from ..compare.passdiff import PassDifference, PassStep
-from ..compare.side_by_side import WORK_FIGURES, FigurePair
-from ..compare.stages import Comparison
+from ..compare.stages import WORK_FIGURES, Comparison, FigurePair
 from ..compare.tritons import Build, BuildsReport, KernelComparison
 from ..explain.view import place, show
 from ..present.document import (

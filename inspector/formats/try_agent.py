@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TextIO
 
-from ..compare.trials.results import KernelTrials, TrialRun
+from ..compare.trials.trial_results import KernelTrials, TrialRun
 from ..explain import time_view
 from ..explain.trials_view import outcome_text, steps_text, told_in_full
 from ..model import Change, Finding

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TextIO
 
 from ..base.streams import dump_json
-from ..compare.trials.results import KernelTrials, TrialRow, TrialRun
+from ..compare.trials.trial_results import KernelTrials, TrialRow, TrialRun
 from ..explain import view
 from ..model import Finding
 from ..report.json_write import error_fields, fields_of, finding_fields, plain

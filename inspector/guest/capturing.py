@@ -13,11 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import lowering
-from .channel import Channel
-from .forked import ChildOutcome, run_recorded
+from .forked import Channel, ChildOutcome, run_recorded
 from .missing_modules import stub_note
+from .readable_files import confine
 from .records import error, open_writer, tail_of, writer
-from .regular_files import confine
 from .without_files import guard_diagnostics
 
 MODES: Mapping[str, str] = {

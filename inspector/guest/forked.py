@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import json
 import math
 import os
 import resource
@@ -21,8 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from .channel import Channel
 from .process_tree import descendants, die_with, end_orphans, has_children
+from .record.unpatched import encode_json, write_all
 from .records import Follower
 
 POLL_SECONDS = 0.01
@@ -312,3 +313,52 @@ def _pidfd(pid: int) -> int | None:
 def _has_ended(pid: int) -> bool:
     flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
     return os.waitid(os.P_PID, pid, flags) is not None
+
+
+CHUNK = 1 << 16
+
+
+class Channel:
+    """The guest's end of the connection to the host.
+
+    `stopped`: whether the host asked this process to end.
+    """
+
+    def __init__(self, requests_fd: int, replies_fd: int) -> None:
+        self.requests_fd = requests_fd
+        self.replies_fd = replies_fd
+        self.stopped = False
+        self._pending = bytearray()
+        for fd in (requests_fd, replies_fd):
+            os.set_inheritable(fd, False)
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next request; None once the host has closed its end.
+
+        Raises:
+            ValueError: the request is not a JSON object.
+        """
+        while b"\n" not in self._pending:
+            chunk = os.read(self.requests_fd, CHUNK)
+            if not chunk:
+                return None
+            self._pending += chunk
+        line, _, remainder = bytes(self._pending).partition(b"\n")
+        self._pending = bytearray(remainder)
+        request = json.loads(line)
+        if not isinstance(request, dict):
+            raise ValueError("a request must be a JSON object")
+        return request
+
+    def send(self, reply: dict[str, Any]) -> None:
+        """Writes one reply.
+
+        Raises:
+            BrokenPipeError: the host has closed its end.
+        """
+        write_all(self.replies_fd, encode_json(reply).encode() + b"\n")
+
+    def close(self) -> None:
+        """Closes both descriptors, so that a forked job cannot write to the host."""
+        os.close(self.requests_fd)
+        os.close(self.replies_fd)

@@ -13,8 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .cases.case import BoundCase, Case, KernelParameter, TuningConfig
-from .cases.options import check_options
+from .cases.case import BoundCase, Case, KernelParameter, TuningConfig, check_options
 from .lowering import parse_options, target
 from .mlir_errors import mlir_errors
 from .parsed.building import DEFINITION_ATTRIBUTE

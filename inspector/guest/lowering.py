@@ -10,20 +10,18 @@ import functools
 import importlib
 import json
 import os
+import re
 import resource
 import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
 
-from .about import replace_triton_key
-from .assembly_text import check_assembly, guard_linker
-from .knobs import switches
-from .lds_allocations import lds_allocations
-from .llvm_inputs import LlvmInputs
+from .about import replace_triton_key, switches
+from .backend_changes import TTGIR, LlvmInputs, RemainingPasses
+from .process_tree import ChildError, answer_of_child
 from .records import Emit, writer
-from .remaining_passes import TTGIR, RemainingPasses
-from .without_files import guard_assembler, guard_diagnostics
+from .without_files import check_assembly, guard_assembler, guard_diagnostics, guard_linker
 
 INPUT = "kernel.{stage}"
 """Name of the input in the job's folder. Relative: it ends up in the debug locations."""
@@ -267,3 +265,54 @@ def _observe_stages(
             stages[name] = functools.partial(run_stage, name, run)
 
     backend_class.add_stages = add_observed_stages
+
+
+_PLACE = re.compile(r"\ballocation\.offset = (\d+) : i32(?:, allocation\.size = (\d+) : i32)?")
+_TOTAL = re.compile(r'^module attributes .*"?ttg\.shared"? = (\d+) : i32', re.MULTILINE)
+_SECONDS = 20.0
+"""How long the pass may take."""
+
+
+def lds_allocations(
+    path: str, arch: str, backend: Any, shared: Any
+) -> list[list[int | None]] | None:
+    """The buffers in LDS: line of the TTGIR (of a region, the last one), offset, bytes.
+
+    Bytes are None where Triton leaves them to the buffer's type. None where the pass is missing,
+    refuses or crashes, or where its LDS is not the compile's.
+
+    `shared`: bytes of LDS by the compile's metadata.
+    """
+    if not shared:
+        return None
+    try:
+        work = functools.partial(_allocated, path, arch, backend)
+        total, allocations = answer_of_child(work, time.monotonic() + _SECONDS, "the pass")
+    except ChildError:
+        return None
+    return allocations if total == shared else None
+
+
+def _allocated(path: str, arch: str, backend: Any) -> tuple[int | None, list[list[int | None]]]:
+    """The LDS of the module and its allocations."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    library = importlib.import_module("triton._C.libtriton")
+    context = library.ir.context()
+    library.ir.load_dialects(context)
+    backend.load_dialects(context)
+    module = library.ir.parse_mlir_module(path, context)
+    passes = library.ir.pass_manager(context)
+    library.amd.passes.ttgpuir.add_allocate_shared_memory(passes, arch)
+    passes.run(module, "allocate")
+    text = str(module)
+    total = _TOTAL.search(text)
+    allocations: list[list[int | None]] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        place = _PLACE.search(line) if "allocation.offset" in line else None
+        if place is not None:
+            size = int(place[2]) if place[2] is not None else None
+            allocations.append([number, int(place[1]), size])
+    return int(total[1]) if total is not None else None, allocations

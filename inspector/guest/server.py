@@ -21,8 +21,7 @@ from typing import Any
 
 from . import about, lowering
 from .capturing import Capturing
-from .channel import Channel
-from .forked import RECORDS, HostGoneError, run_recorded
+from .forked import RECORDS, Channel, HostGoneError, run_recorded
 from .process_tree import adopt_orphans
 from .suite.running import SuiteRun
 

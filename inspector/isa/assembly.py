@@ -10,16 +10,14 @@ from msgspec.structs import replace
 from ..base.errors import KinspectError
 from ..model import Function, Program, Unread
 from .asm.contents import UnitContents
-from .asm.debug_values import with_variables
-from .asm.includes import Includes, no_includes
+from .asm.debugloc import with_variables
 from .asm.machine_words import WORD, decode
 from .asm.rawcode import CLS, MNEMONIC, RawFunction
 from .asm.reader import read_unit
-from .asm.recognition import is_listing, names_amdgpu, not_amdgcn
 from .asm.resources import Statements, read_resources
-from .asm.units import split_units
+from .asm.units import Includes, is_listing, names_amdgpu, no_includes, not_amdgcn, split_units
 from .graph.branches import resolve_labels
-from .graph.functions import LEFT_OUT, finish
+from .graph.calls import LEFT_OUT, finish
 from .stack import with_stack_accesses
 
 
@@ -164,7 +162,7 @@ def _decode_words(raws: Sequence[RawFunction], contents: UnitContents) -> None:
     """Turns code that is written as machine words into instructions."""
     if not any(row[MNEMONIC] == WORD for raw in raws for row in raw.rows):
         return
-    from .objects.wordcode import decoder
+    from .objects.disasm import decoder
 
     waves = {
         read_resources(raw.name, contents.statements[raw.name], contents.symbols).wave_size

@@ -17,10 +17,10 @@ from .asm.units import lines_of
 from .graph.branches import (
     RETURN_REGISTERS,
     branch_destination,
+    register_jump_destination,
     resolve_addresses,
 )
-from .graph.functions import finish
-from .graph.long_branches import register_jump_destination
+from .graph.calls import finish
 from .mnemonics import FLOW_CLASSES, Flow, classify, flow_of, lookup
 
 _SYMBOL = re.compile(r"^(?:([0-9a-fA-F]{6,16}) )?<(.+)>:\s*$")

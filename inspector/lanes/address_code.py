@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,18 +20,15 @@ from ..emulator.machine import LaneAccess
 from ..emulator.registry import Step
 from ..emulator.steps import step_anywhere
 from ..emulator.waves import U32, Waves
-from ..isa.dataflow.code_registers import registers_of
 from ..isa.dataflow.effects import RegisterEffect
 from ..isa.dataflow.execution_target import ExecutionTarget
-from ..isa.dataflow.operands import Decoded
-from ..isa.dataflow.register_sets import VECTOR_REGISTERS, rows_of
+from ..isa.dataflow.masked_writes import registers_of
+from ..isa.dataflow.operands import VECTOR_REGISTERS, Decoded, rows_of
 from ..isa.mnemonics import access_bits
 from ..model import Block, Function, Instruction
-from .else_arms import has_else_arms
-from .single_lanes import single_lane_sites
-from .slices import ACCESSES, EXEC_BITS, address_bits, address_slice
-from .spilled_registers import SpillDwords, follow_spills
-from .sweep_order import sweep_order
+from .assumed_masks import has_else_arms
+from .lane_dependence import single_lane_sites
+from .slices import ACCESSES, EXEC_BITS, SpillDwords, address_bits, address_slice, follow_spills
 
 ROUNDS: Final = 3
 """How often blocks of loops are carried out: a loop's changes have come round by the second time,
@@ -279,3 +277,61 @@ def _drawn_words(instruction: Instruction) -> int:
     bits = access_bits(instruction.op, instruction.operands) or 32
     parts = 2 if "pair" in instruction.op.traits else 1
     return parts * max(1, bits // 32 // parts)
+
+
+def sweep_order(function: Function, rounds: int) -> list[Block]:
+    """The blocks in the order in which they are carried out; those that nothing leads to included.
+
+    `rounds`: how often the blocks of loops are carried out; the result has them that often.
+    """
+    groups: dict[int, list[int]] = {}
+    """Number of its first block -> blocks of an outermost loop, or one alone, as they stand."""
+    group_of: dict[int, int] = {}
+    for loop in function.loops:
+        if loop.parent is None:
+            members = sorted(loop.blocks)
+            groups[members[0]] = members
+            group_of.update(dict.fromkeys(members, members[0]))
+    loops = frozenset(groups)
+    for block in function.blocks:
+        if group_of.setdefault(block.index, block.index) == block.index:
+            groups.setdefault(block.index, [block.index])
+    blocks = function.blocks
+    return [
+        blocks[index]
+        for group in _topological(function, groups, group_of)
+        for _ in range(rounds if group in loops else 1)
+        for index in groups[group]
+    ]
+
+
+def _topological(
+    function: Function, groups: dict[int, list[int]], group_of: dict[int, int]
+) -> Iterator[int]:
+    """The groups, each after those that lead to it; of those that are free the one that stands
+    first.
+    """
+    behind: dict[int, set[int]] = {group: set() for group in groups}
+    for block in function.blocks:
+        behind[group_of[block.index]].update(group_of[to] for to in block.successors)
+    waits_for = dict.fromkeys(groups, 0)
+    for group, following in behind.items():
+        following.discard(group)
+        for to in following:
+            waits_for[to] += 1
+    free: list[int] = []
+    for group, count in waits_for.items():
+        if count == 0:
+            heappush(free, group)
+    left = dict.fromkeys(sorted(groups))
+    while left:
+        # A cycle that was not recognised as a loop is entered where it stands first.
+        group = heappop(free) if free else next(iter(left))
+        if group not in left:
+            continue
+        del left[group]
+        yield group
+        for to in behind[group]:
+            waits_for[to] -= 1
+            if waits_for[to] == 0:
+                heappush(free, to)

@@ -27,7 +27,7 @@ from ..base.writing import reason, replacing_text
 from ..model import Finding
 from ..model.numbers import Real
 from .engine import LINE_AFTER_FILE
-from .results import CheckedKernel
+from .lint_results import CheckedKernel
 from .worsening import SAVING, worsened
 
 SCHEMA_VERSION = 1

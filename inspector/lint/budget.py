@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ..base.errors import KinspectError
 from ..model import Finding, KernelReport
-from ..model.glossary import metric_of
+from ..model.metric import metric_of
 from .catalogue import Catalogue
 from .engine import evaluate, fingerprint
 from .finding_places import SourceText

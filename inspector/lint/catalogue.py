@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..model import MetricKind, MetricSpec, Origin
-from ..model.glossary import METRICS, metric_of
+from ..model.metric import METRICS, metric_of
 
 # --------------------------------------------------------------------------- what the engine knows
 

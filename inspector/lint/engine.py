@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..model import Finding, KernelReport, Location, LoopReport, MemoryOp, MetricValue
-from ..model.removal import LEAST, Removal
+from ..model.time import LEAST, Removal
 from .catalogue import HOT_LOOPS, MATCHES, MOST_IN_LOOP, WIDER
 from .causes import Match, Reading, one_of_each_cause
 from .finding_places import (

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import structs
 
 from ..model import Trials
-from .reader import ID, TAG
+from .pack_reader import ID, TAG
 from .rule import Cure, Override, PackText, Reference, Removes, RuleText
 
 _SHAPES: Mapping[type, str] = MappingProxyType(

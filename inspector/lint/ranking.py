@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..model import Finding
-from ..model.removal import LEAST, MUCH, Removal
+from ..model.time import LEAST, MUCH, Removal
 
 _T = TypeVar("_T")
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from ..model import MetricValue, Trials
-from ..model.removal import Removed
+from ..model.time import Removed
 from .catalogue import Catalogue, Scope
 from .expr import ExpressionError, compile_condition, compile_figure, compile_number
 from .nodes import Expression, MetricName, Values

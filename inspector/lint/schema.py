@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from ..base import limits
 from ..base.errors import KinspectError
 from ..base.named_files import checked
-from . import document
+from . import pack_yaml
 from .catalogue import Catalogue, nearest
-from .document import Fault, PackError
-from .former import FORMER
-from .reader import Draft, Reader
+from .pack_reader import Draft, Reader
+from .pack_yaml import Fault, PackError
 from .rule import Override, Pack, Rule
+from .selection import FORMER
 
 DEFAULT_PACK = "recommended"
 SUFFIX = ".yaml"
@@ -93,7 +93,7 @@ class _Session:
         self._under_way: list[_PackFile] = []
 
     def load(self, file: _PackFile, text: str | None = None) -> Pack:
-        pack = self._pack(file, document.read(file.path) if text is None else text)
+        pack = self._pack(file, pack_yaml.read(file.path) if text is None else text)
         if self._faults or pack is None:
             raise PackError(tuple(self._faults))
         return pack
@@ -103,7 +103,7 @@ class _Session:
         for file in files:
             key = _identity(file)
             if key not in self._loaded:
-                self._loaded[key] = self._pack(file, document.read(file.path))
+                self._loaded[key] = self._pack(file, pack_yaml.read(file.path))
         if self._faults:
             raise PackError(tuple(self._faults))
         packs = (self._loaded[_identity(file)] for file in files)
@@ -157,7 +157,7 @@ class _Session:
             reader.fault(index, f"the pack extends itself: {' → '.join([*labels, parent.label])}")
             return None
         try:
-            text = document.read(parent.path)
+            text = pack_yaml.read(parent.path)
         except KinspectError as error:
             reader.fault(index, error.message)
             return None

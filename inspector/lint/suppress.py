@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..base.documents import python_tree
-from .results import Suppression
+from .lint_results import Suppression
 
 MARK = "kinspect:"
 """A text without this has no such comment."""

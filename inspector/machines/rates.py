@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ..base.documents import own_yaml
-from ..model.rates import Rates
+from ..model.machine import Rates
 from .loader import cite
 from .target_names import base_arch
 

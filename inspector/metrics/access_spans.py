@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -11,11 +12,11 @@ from msgspec.structs import replace
 from ..model import Instruction
 from .load_paths import LOADS
 from .subject import Subject
-from .written_tensors import WRITES, is_coherent
 
 if TYPE_CHECKING:
-    from ..emulator.footprint import Spans
-    from ..lanes.address_sweep import Places
+    from ..emulator.access_figures import Spans
+    from ..lanes.addresses import Places
+
 
 _TENSOR_BITS: Final = 42
 """Tensors are drawn at multiples of 2^44 bytes (`emulator.unknowns`), their parts nearby."""
@@ -129,7 +130,7 @@ the bytes that the lanes ask for: most accesses of a kernel, and most draws, hav
 
 
 def _access(inst: Instruction, places: Sequence[Places], patterns: _Patterns) -> Access | None:
-    from ..emulator.footprint import united
+    from ..emulator.access_figures import united
 
     touched = [_touched(part, patterns) for part in places]
     spans: list[Spans] = []
@@ -148,7 +149,7 @@ def _access(inst: Instruction, places: Sequence[Places], patterns: _Patterns) ->
 
 def _touched(places: Places, patterns: _Patterns) -> list[tuple[Spans, int]]:
     """The bytes that lanes touch, and how many they ask for, by draw."""
-    from ..emulator.footprint import distinct_of, spans_at
+    from ..emulator.access_figures import distinct_of, spans_at
 
     size, touched = places.size, []
     for draw, where in enumerate(places.where):
@@ -166,13 +167,56 @@ def _touched(places: Places, patterns: _Patterns) -> list[tuple[Spans, int]]:
 
 def size_in(access: Access, draw: int) -> int:
     """The bytes that an access touches in a draw."""
-    from ..emulator.footprint import size_of
+    from ..emulator.access_figures import size_of
 
     return size_of(access.spans[draw])
 
 
 def united_spans(accesses: Sequence[Access]) -> list[Spans]:
     """The bytes that some accesses touch together, by draw."""
-    from ..emulator.footprint import united
+    from ..emulator.access_figures import united
 
     return [united(part) for part in zip(*(access.spans for access in accesses), strict=True)]
+
+
+WRITES: Final = frozenset(("global_store", "atomic", "lds_direct_store", "image", "smem_store"))
+_COHERENT: Final = re.compile(r"\b(?:sc0|sc1|glc|slc|dlc|scope:\w+)\b")
+_TENSOR_BYTES: Final = 1 << 36
+
+
+def is_coherent(inst: Instruction) -> bool:
+    """Whether an access asks for what others have stored, as volatile and atomic ones do."""
+    return _COHERENT.search(inst.operands) is not None
+
+
+def unwritten(
+    subject: Subject, loads: Sequence[Instruction], writes: Sequence[Instruction]
+) -> list[Instruction] | None:
+    """The loads of tensors that some writes do not touch; None where a write is not followed."""
+    if not loads:
+        return []
+    function = subject.function
+    if function.calls or not function.all_read:
+        return None
+    if any(inst.index not in subject.places for inst in writes):
+        return None
+    written = {_first(place) for inst in writes for place in subject.places[inst.index]}
+    if not written:
+        return list(loads)
+    # Only kernels whose lanes were followed have places, and these need NumPy.
+    import numpy as np
+
+    firsts = np.array(sorted(written))
+    return [
+        load
+        for load in loads
+        if not any(
+            (abs(firsts - _first(place)) < _TENSOR_BYTES).all(1).any()
+            for place in subject.places.get(load.index, ())
+        )
+    ]
+
+
+def _first(places: Places) -> tuple[int, ...]:
+    """The address of the first lane, by draw: accesses near each other in all are of one tensor."""
+    return tuple(places.where[:, 0, 0].tolist())

@@ -6,21 +6,27 @@ and `lds_reasons.py` name the limits on their width.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
-from ..model import Access, Layout, MemoryOp
+from ..model import Access, Layout, MemoryOp, SourceLoc
 from ..ttgir.axes.analysis import Axes, analyze
 from ..ttgir.axes.facts import UNBOUNDED
 from ..ttgir.axes.graph import ValueGraph, functions
-from ..ttgir.axes.tiles import Tile, needed_values, tile_of
-from ..ttgir.axes.widths import WIDEST_BITS, Layouts, WidthLimits, limits_of
+from ..ttgir.axes.widths import (
+    WIDEST_BITS,
+    Layouts,
+    Tile,
+    WidthLimits,
+    limits_of,
+    needed_values,
+    tile_of,
+)
 from ..ttgir.lowered import element_bits
-from .access_reasons import explain_global, narrow_load
-from .lds_reasons import explain_lds
-from .reasons import Reason
+from ..ttgir.queries import LOOPS
+from .access_reasons import explain_global, explain_lds, narrow_load
+from .alignment_reasons import Reason
 from .subject import Subject
-from .tile_matches import machine_accesses
 
 _LAYOUT_PARAMS = (
     "opIdx",
@@ -201,3 +207,71 @@ def _layout_words(layout: Layout | None) -> str:
     if layout.parent is not None:
         words.append(f"of {_layout_words(layout.parent)}")
     return " ".join(words)
+
+
+_Key = tuple[str, SourceLoc]
+"""(class, position), common to an operation and its machine accesses."""
+
+
+def machine_accesses(
+    graph: ValueGraph,
+    tiles: Sequence[Tile],
+    limits: Sequence[WidthLimits | None],
+    memory_ops: Iterable[MemoryOp],
+) -> list[list[MemoryOp]]:
+    """The machine accesses of each tile, as far as positions tell.
+
+    `tiles`: its operations that move tiles; `limits`: the limits on the width of each;
+    `memory_ops`: the kernel's machine accesses.
+    """
+    ops_at: dict[_Key, list[MemoryOp]] = {}
+    for op in memory_ops:
+        if op.source is not None:
+            ops_at.setdefault((op.cls, op.source), []).append(op)
+    copies_at: dict[_Key, list[int]] = {}  # indices of tiles
+    for index, tile in enumerate(tiles):
+        if tile.op.loc is not None:
+            copies_at.setdefault((tile.cls, tile.op.loc), []).append(index)
+    loop_depths = _loop_depths(graph)
+    matches: list[list[MemoryOp]] = [[] for _ in tiles]
+    for key, copies in copies_at.items():
+        depths = [loop_depths[tiles[index].op.index] for index in copies]
+        copy_limits = [limits[index] for index in copies]
+        for index, depth in zip(copies, depths, strict=True):
+            ops = _at_depth(ops_at.get(key, []), depth, depths)
+            matches[index] = _of_width(ops, limits[index], copy_limits)
+    return matches
+
+
+def _loop_depths(graph: ValueGraph) -> dict[int, int]:
+    """The number of loops around each operation, by its index."""
+    depths: dict[int, int] = {}
+    for op in graph.ops:
+        parent_depth = depths.get(op.parent, 0) if op.parent is not None else 0
+        depths[op.index] = parent_depth + (op.name in LOOPS)
+    return depths
+
+
+def _at_depth(ops: list[MemoryOp], depth: int, copy_depths: Sequence[int]) -> list[MemoryOp]:
+    """The machine accesses of the copy in `depth` loops."""
+    levels, op_levels = sorted(set(copy_depths)), sorted({op.depth for op in ops})
+    if len(levels) == 1:
+        return ops
+    levels_below = len(levels) - 1 - levels.index(depth)
+    if levels_below >= len(op_levels):
+        return []
+    op_level = op_levels[len(op_levels) - 1 - levels_below]
+    is_outermost = depth == levels[0]
+    return [op for op in ops if op.depth == op_level or (is_outermost and op.depth < op_level)]
+
+
+def _of_width(
+    ops: list[MemoryOp], limits: WidthLimits | None, copy_limits: Sequence[WidthLimits | None]
+) -> list[MemoryOp]:
+    """The machine accesses of the copy's width, if copies differ in width; all of them if none has
+    it.
+    """
+    widths = {copy.width for copy in copy_limits if copy is not None}
+    if limits is None or len(widths) < 2:
+        return ops
+    return [op for op in ops if op.bits == limits.width] or ops

@@ -14,19 +14,23 @@ gfx1100: float32 throughout saved 5 to 8 vector instructions for each element.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
+from ..base.recent_results import kept_for_recent
 from ..isa.dataflow.value_graph import Operation, graph_of
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, Metric, Scalar, TtgirOp
+from ..model import Function, Instruction, Metric, Scalar, TtgirModule, TtgirOp
 from .entries import of_both, of_kernels
 from .loop_shape import position_of
-from .mix import vector_instructions
+from .mix import VALU_CLASSES, vector_instructions
 from .named_positions import positions_of
 from .subject import (
     MATRIX_CLASSES,
     LineName,
+    Place,
     Subject,
     Tally,
     line_of_most,
@@ -35,7 +39,8 @@ from .subject import (
 )
 
 if TYPE_CHECKING:
-    from ..ttgir.roundings import Rounding
+    from .triton_arithmetic import Rounding
+
 
 _ROUNDED: Final = "bfloat16.rounded"
 _CONVERSIONS: Final = "bfloat16.conversions"
@@ -81,7 +86,7 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     regions: list[Sequence[Instruction]] = []
     rounded: list[Rounding] = []
     if subject.ttgir is not None:
-        from ..ttgir.roundings import roundings  # only kernels with a TTGIR need it
+        from .triton_arithmetic import roundings  # only kernels with a TTGIR need it
 
         rounded = roundings(subject.ttgir)
     if hot and (rounded or any(i.mnemonic.startswith(_ADDS) for i in function.instructions)):
@@ -176,3 +181,173 @@ def _is_lowest_bit(bit: Operation) -> bool:
     if bit.name == "v_bfe_u32":
         return [source.integer for source in bit.sources[1:]] == [16, 1]
     return bit.name == "v_and_b32" and bit.parts.modifiers.get("src0_sel") == "WORD_1"
+
+
+DOUBLE_SPECS = of_both(
+    {
+        "float64": "Vector instructions on float64: `arithmetic`, conversions to it from float32 "
+        "(`widened`) and from it to float32 (`narrowed`), all of these (`instructions`), those of "
+        "them whose operand was loaded or whose result is stored as float64 (`of_memory`; doubles "
+        "among the kernel's arguments do not count), and `at` the line that has most of them",
+    }
+)
+
+_ARITHMETIC: Final = re.compile(r"v_(?!cvt_)\w*_f64(?:_|$)")
+_LOADS: Final = frozenset(("global_load", "lds_read", "smem_load"))
+_STORES: Final = frozenset(("global_store", "lds_write", "atomic"))
+
+
+def doubles(subject: Subject, region: Tally) -> dict[str, Scalar]:
+    """The value of the metric of `DOUBLE_SPECS`."""
+    code = subject.function.instructions
+    wide = [code[i] for i in region.indices if "f64" in code[i].op.name]
+    kinds = {i.index: kind for i in wide if i.cls in VALU_CLASSES and (kind := _kind_of(i.op.name))}
+    line, _ = line_of_most(code[index] for index in kinds)
+    of_memory = _of_memory(subject.function) if kinds else frozenset[int]()
+    counts = Counter(kinds.values())
+    return {
+        "instructions": len(kinds),
+        **{kind: counts[kind] for kind in ("arithmetic", "widened", "narrowed")},
+        "of_memory": len(kinds.keys() & of_memory),
+        "at": line,
+    }
+
+
+def _kind_of(name: str) -> str | None:
+    """The kind of an instruction; None for what is no float64 or converts other numbers."""
+    if name.startswith("v_cvt_f64_f32"):
+        return "widened"
+    if name.startswith("v_cvt_f32_f64"):
+        return "narrowed"
+    return "arithmetic" if _ARITHMETIC.match(name) else None
+
+
+@kept_for_recent
+def _of_memory(function: Function) -> Set[int]:
+    """Indices of float64 instructions that read a loaded number, or whose result is stored."""
+    start = function.resources.wave_start
+    arguments = start.kernarg_ptr if start is not None else None
+    places = set[int]()
+    for operation in graph_of(function).in_order:
+        if operation.inst.cls in _STORES:
+            made_of = {origin.inst.index: _kind_of(origin.name) for origin in operation.origins()}
+            places |= {
+                index for index, kind in made_of.items() if kind in ("arithmetic", "widened")
+            }
+        elif _kind_of(operation.name) in ("arithmetic", "narrowed") and any(
+            _is_loaded(origin, arguments) for origin in operation.origins()
+        ):
+            places.add(operation.inst.index)
+    return places
+
+
+def _is_loaded(operation: Operation, arguments: int | None) -> bool:
+    """Whether an operation loads 64 bits or more, but not of the kernel's arguments."""
+    inst, base = operation.inst, operation.sources[:1]
+    is_argument = base and base[0].kind == "sgpr" and base[0].first == arguments
+    return (
+        inst.cls in _LOADS
+        and not (is_argument and operation.argument is None)
+        and (access_bits(inst.op, inst.operands) or 0) >= 64
+    )
+
+
+FLOAT8_SPECS = of_kernels(
+    {
+        "convert.written_out": "Conversions from or to 8-bit floats in place of which stand other "
+        "instructions than the target's for such formats: how many operations of the TTGIR "
+        "(`conversions`), vector `instructions` at their positions, and of the one that has most "
+        "`at` which line, `source` and `result` type; the `formats` that the target has "
+        "instructions for, in Triton's names, where that one has another, and how many "
+        "conversions would be shorter `by_bfloat16`; both none where there are none. Of a format "
+        "that has instructions, or on a target without any, only the latter count",
+    }
+)
+
+_FLOAT8: Final = re.compile(r"f8E\w+")
+_UPPER_HALF: Final = "f8E5M2"
+_E4M3FN: Final = "f8E4M3FN"
+_BFLOAT16: Final = "bf16"
+_FNUZ: Final = "tl.float8e4b8 and tl.float8e5b16 (fnuz)"
+_OCP: Final = "tl.float8e4nv and tl.float8e5 (OCP)"
+_ELEMENTS: Final[Mapping[str, frozenset[str]]] = {
+    _FNUZ: frozenset(("f8E4M3FNUZ", "f8E5M2FNUZ")),
+    _OCP: frozenset((_E4M3FN, _UPPER_HALF)),
+}
+"""Formats in Triton's names -> in MLIR's."""
+_FORMATS: Final[Mapping[str, str]] = {
+    # ISA documents of CDNA3 (7.2), CDNA4 and RDNA4: V_CVT_PK_FP8_F32.
+    **dict.fromkeys(("gfx940", "gfx941", "gfx942"), _FNUZ),
+    **dict.fromkeys(("gfx950", "gfx1200", "gfx1201", "gfx1250"), _OCP),
+}
+"""Target -> the 8-bit floats that it converts by an instruction, as Triton calls them."""
+_INSTRUCTION: Final = re.compile(r"v_cvt_\w*(?:fp8|bf8)")
+
+
+def written_out(subject: Subject, module: TtgirModule) -> dict[str, Scalar]:
+    """The value of the metric of `FLOAT8_SPECS`."""
+    conversions = float8_conversions(module)
+    instructions: Counter[Place] = Counter()
+    converted: set[Place] = set()
+    for inst in subject.function.instructions if conversions else ():
+        if inst.loc is None or inst.cls not in VALU_CLASSES:
+            continue
+        place = position_of(inst.loc)
+        if place in conversions:
+            instructions[place] += 1
+            if _INSTRUCTION.match(inst.op.name):
+                converted.add(place)
+    arch = subject.machine.arch if subject.machine is not None else ""
+    formats = _FORMATS.get(arch)
+    other = {place for place in instructions if _has_other(conversions[place], formats)}
+    by_bfloat16 = {place for place in instructions if _goes_by_bfloat16(conversions[place])}
+    expanded = [p for p in instructions if p in other | by_bfloat16 and p not in converted]
+    most = max(expanded, key=lambda place: instructions[place], default=None)
+    source, result = _elements(conversions[most]) if most is not None else (None, None)
+    return {
+        "conversions": len(expanded),
+        "instructions": sum(instructions[place] for place in expanded),
+        "at": op_line(conversions[most]) if most is not None else None,
+        "source": source,
+        "result": result,
+        "formats": formats if most in other else None,
+        "by_bfloat16": len(by_bfloat16 - converted) or None,
+    }
+
+
+def float8_conversions(ttgir: TtgirModule) -> dict[Place, TtgirOp]:
+    """The conversions from or to 8-bit floats by position, the first at each.
+
+    A widening of e5m2 is none.
+    """
+    conversions: dict[Place, TtgirOp] = {}
+    for op in ttgir.ops:
+        if op.name == "tt.fp_to_fp" and op.loc is not None and op.operand_types and op.result_types:
+            source, result = _elements(op)
+            if source != _UPPER_HALF and (_FLOAT8.match(source) or _FLOAT8.match(result)):
+                conversions.setdefault(position_of(op.loc), op)
+    return conversions
+
+
+def _has_other(op: TtgirOp, formats: str | None) -> bool:
+    """Whether a target has formats and a conversion is of another one.
+
+    Triton 3.9 writes conversions of gfx12's own formats out as well.
+    """
+    own = set(filter(_FLOAT8.match, _elements(op)))
+    return formats is not None and not own <= _ELEMENTS[formats]
+
+
+def _goes_by_bfloat16(op: TtgirOp) -> bool:
+    """Whether bfloat16 is the shorter way: of e4m3fn to other types."""
+    source, result = _elements(op)
+    return source == _E4M3FN and result != _BFLOAT16
+
+
+def _elements(op: TtgirOp) -> tuple[str, str]:
+    """The types from and to which it converts: `f8E4M3FN` of `tensor<2048xf8E4M3FN, #blocked>`."""
+    source, result = (
+        converted.text.removeprefix("tensor<").partition(",")[0].rstrip(">").rpartition("x")[2]
+        for converted in (op.operand_types[0], op.result_types[0])
+    )
+    return source, result

@@ -39,12 +39,21 @@ from ..model import (
     Origin,
     Scalar,
 )
-from . import lds_operands
+from . import lds_trees
 from .entries import of_both, of_loops, unknown
 from .load_paths import code_of
-from .residency import BY_WAVE, Residency, residency, shared_cycles
 from .subject import Subject
-from .unit_bounds import Bound, latency, lines, rounded, wave_bounds
+from .unit_bounds import (
+    BY_WAVE,
+    Bound,
+    Residency,
+    latency,
+    lines,
+    residency,
+    rounded,
+    shared_cycles,
+    wave_bounds,
+)
 
 UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"
 COVERED = "bound.covered"
@@ -139,7 +148,7 @@ def _hot_loops(
     owner = innermost_loops(function)
     code = None
     if subject.facts.analyse_lanes:
-        from .chains import Code
+        from .unit_bounds import Code
 
         code = Code.of(function, machine)
     demand = subject.demand
@@ -176,7 +185,7 @@ def _hot_loops(
         longest = _longest(machine, way, loop_instructions, of_longest, resident)
         operands: Iterable[Metric] = ()
         if resident is not None:
-            operands = lds_operands.compute(function, on_way)
+            operands = lds_trees.compute(function, on_way)
         yield loop, chain(of_every_iteration, (longest,), operands)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..model import Access, MemoryOp, Metric, Scalar, TtgirModule, TtgirOp, TtgirType, number_of
+from ..ttgir.conversions import Movements, movements
 from ..ttgir.flow import (
     DataFlow,
     flow_of,
@@ -25,7 +26,6 @@ from ..ttgir.flow import (
     values_behind,
 )
 from ..ttgir.lowered import MATRIX_LAYOUTS, element_bits
-from ..ttgir.movements import Movements, movements
 from ..ttgir.queries import DOTS, LOCAL_ALLOCATIONS, LOCAL_LOAD, VIEWS
 from ..ttgir.trips import staging
 from .subject import Subject, op_line

@@ -9,21 +9,22 @@ from msgspec.structs import replace
 
 from ..ttgir.axes.analysis import Axes, is_argument
 from ..ttgir.axes.blame import not_contiguous
-from ..ttgir.axes.cause import Blame, Kind
+from ..ttgir.axes.facts import Blame, Kind
 from ..ttgir.axes.starts import shift_of
-from ..ttgir.axes.tiles import Tile
-from ..ttgir.axes.widths import WIDEST_BITS, WidthLimits, distinct_addresses
-from .alignment_reasons import loaded_start_width, with_alignment, with_mask
-from .reasons import (
+from ..ttgir.axes.widths import WIDEST_BITS, Tile, WidthLimits, distinct_addresses
+from .alignment_reasons import (
     ALIGNED,
     Noted,
     Reason,
     count,
     is_store,
     line_of,
+    loaded_start_width,
     name_of,
     named_division,
     noted,
+    with_alignment,
+    with_mask,
 )
 
 

@@ -15,13 +15,17 @@ between the split and the result, about 120, so at least so many.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from msgspec import Struct
 
-from ..isa.dataflow.value_graph import Operation, ValueGraph, vector_indices
-from ..model import Instruction
+from ..isa.dataflow.value_graph import Operation, ValueGraph, graph_of, vector_indices
+from ..model import Instruction, Scalar, TtgirOp
+from .entries import NO_TTGIR, Unknown, of_both
+from .loop_shape import position_of
+from .subject import Place, Subject, Tally, op_line
 
 _EXP_LOG: Final = ("v_exp_f32", "v_log_f32")
 _SQUARE_ROOT: Final = ("v_sqrt_f32", "v_s_sqrt_f32")
@@ -238,3 +242,62 @@ def _around_square_root(root: Operation) -> set[Operation]:
     scaled = argument.maker(_SCALE) if argument and argument.name.startswith(_SELECT) else None
     result = min(ends, key=lambda one: one.inst.index)
     return result.made_of(_STEPS, {*(scaled or root).makers}) - {root}
+
+
+SPECS = of_both(
+    {
+        "exponentials": "v_exp instructions at the positions of the source's tl.exp (`count`), "
+        "vector `instructions` there beside them, and `at` which line most of them are",
+    }
+)
+
+_OPERATION: Final = "math.exp"
+_INSTRUCTIONS: Final = ("v_exp_f32", "v_s_exp_f32", "v_exp_f16", "v_s_exp_f16")
+
+
+def exponentials(subject: Subject, region: Tally) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `SPECS`."""
+    if subject.ttgir is None:
+        return NO_TTGIR
+    of_source: dict[Place, TtgirOp] = {}
+    for op in subject.ttgir.ops:
+        if op.name == _OPERATION and op.loc is not None:
+            of_source.setdefault(position_of(op.loc), op)
+    count = 0
+    beside: dict[int, Place] = {}
+    seen: set[Operation] = set()
+    graph = graph_of(subject.function)
+    for operation in graph.operations(region.indices, _INSTRUCTIONS) if of_source else ():
+        loc = operation.inst.loc
+        if operation.name in _INSTRUCTIONS and loc and (place := position_of(loc)) in of_source:
+            count += 1
+            beside |= dict.fromkeys(_beside(operation, seen), place)
+    places = Counter(beside[index] for index in sorted(beside))
+    most = max(places, key=lambda place: places[place], default=None)
+    return {
+        "count": count,
+        "instructions": places.total(),
+        "at": op_line(of_source[most]) if most is not None else None,
+    }
+
+
+def _beside(exponential: Operation, seen: set[Operation]) -> set[int]:
+    """What an exponential at its own position is made of, and the scaling of its result."""
+    loc = exponential.inst.loc
+    parts: set[int] = set()
+    pending: list[Operation | None] = [exponential, *filter(_is_scaling, exponential.users)]
+    while pending:
+        part = pending.pop()
+        if part is not None and part not in seen and part.is_vector and part.inst.loc == loc:
+            seen.add(part)
+            pending += part.makers
+            if part.name not in _INSTRUCTIONS:
+                parts.add(part.inst.index)
+    return parts
+
+
+def _is_scaling(operation: Operation) -> bool:
+    """Whether an operation on an exponential scales it by a selected power of two."""
+    return operation.name.startswith("v_ldexp") or (
+        operation.name == "v_mul_f32" and operation.maker(("v_cndmask_b32",)) is not None
+    )

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from ..isa.dataflow.value_graph import ValueGraph, graph_of
 from ..model import Instruction, Metric, Scalar
+from .divisions import integer_divisions
 from .elementary_functions import (
     Expansion,
     exponentials_and_logarithms,
@@ -16,7 +17,6 @@ from .elementary_functions import (
     square_roots,
 )
 from .entries import of_kernels
-from .integer_divisions import integer_divisions
 from .loop_shape import position_of
 from .mix import vector_instructions
 from .options import option

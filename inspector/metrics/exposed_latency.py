@@ -30,13 +30,13 @@ from ..model import (
     Scalar,
     value_of,
 )
+from .access_spans import WRITES, unwritten
 from .bounds import LONGEST, MEMORY
 from .demand import wave_size
 from .entries import Unknown, of_loops
 from .load_paths import code_of
-from .residency import residency
 from .subject import MATRIX_CLASSES, LineName, Subject, wait_counts
-from .written_tensors import WRITES, unwritten
+from .unit_bounds import residency
 
 EXPOSED = "latency.exposed"
 

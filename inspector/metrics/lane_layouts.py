@@ -9,20 +9,20 @@ from msgspec.structs import replace
 
 from ..model import Access, Instruction, TtgirType
 from ..ttgir.axes.graph import ValueGraph, functions
-from ..ttgir.axes.tiles import Tile, tile_of
+from ..ttgir.axes.widths import Tile, tile_of
 from ..ttgir.evaluation import Evaluation
 from ..ttgir.layouts import to_linear
 from ..ttgir.linear import LinearLayout, is_power_of_two
 from ..ttgir.lowered import element_bits
-from ..ttgir.shared_layouts import gaps_of, unpadded_offset
-from .arguments import argument_offsets, known_arguments, size_of
+from ..ttgir.shared_buffers import gaps_of, unpadded_offset
+from .argument_words import argument_offsets, known_arguments, size_of
 from .lane_comparison import Elements, Verdict, compare, compare_transposed
 from .subject import Subject
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..lanes.address_sweep import Places
+    from ..lanes.addresses import Places
 
     Array = np.ndarray[Any, Any]
 
@@ -204,7 +204,7 @@ class _Comparison:
     def _values(self, graph: ValueGraph) -> Evaluation:
         import numpy as np
 
-        from ..lanes.address_sweep import WORKGROUPS
+        from ..lanes.addresses import WORKGROUPS
 
         key = id(graph)
         if key not in self._evaluated:

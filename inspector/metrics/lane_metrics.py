@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from ..isa.mnemonics import access_bits
 from ..model import Access, Instruction, LaneUse, MemoryOp, Metric, Scalar, SourceLoc
+from .access_spans import WRITES
+from .access_spans import unwritten as unwritten_of
+from .argument_words import SizeArguments
 from .entries import of_both
 from .lanes import GLOBAL_ACCESSES, LDS_ACCESSES, origin_of, sum_of
 from .loop_shape import position_of
 from .options import option
-from .size_arguments import SizeArguments
 from .subject import LineName, Place, Subject, Tally, source_line
-from .written_tensors import WRITES
-from .written_tensors import unwritten as unwritten_of
 
 if TYPE_CHECKING:
     from .conflict_remedies import OperandTile
@@ -208,8 +208,8 @@ def _scalar_loads(
     # Only Triton kernels need it.
     from ..ttgir.axes.graph import functions
     from ..ttgir.lowered import element_bits
-    from ..ttgir.opforms import FUNCTIONS
     from ..ttgir.queries import POINTER_LOADS
+    from ..ttgir.result_types import FUNCTIONS
 
     arguments = {
         name

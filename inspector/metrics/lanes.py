@@ -10,13 +10,12 @@ from msgspec.structs import replace
 
 from ..base.errors import unforeseen
 from ..model import Function, LaneUse, Machine
-from .arguments import known_arguments
+from .argument_words import known_arguments
 from .scratch_use import spilled_dwords
 from .subject import LaunchedCode
 
 if TYPE_CHECKING:
-    from ..lanes.address_sweep import Places
-    from ..lanes.addresses import Located
+    from ..lanes.addresses import Located, Places
     from ..lanes.unknowns import Arguments
 
 FROM_MEMORY = "its addresses come from values in memory, or from which way was taken"
@@ -299,7 +298,7 @@ def _of_access(places: Places, machine: Machine) -> LaneUse:
 
 def _in_lds(places: Places, machine: Machine, lanes: float) -> LaneUse:
     """The use of an access of LDS."""
-    from ..emulator.banks import data_cycles, phases_of
+    from ..emulator.access_figures import data_cycles, phases_of
 
     draws, waves, count = places.where.shape
     phases = phases_of(machine.arch, places.size, count, writes=places.writes)
@@ -337,7 +336,7 @@ def _in_lines(places: Places, machine: Machine, lanes: float) -> LaneUse:
     """The use of an access of global memory."""
     import numpy as np
 
-    from ..emulator.footprint import lines_of_rows, spans_of_rows
+    from ..emulator.access_figures import lines_of_rows, spans_of_rows
 
     line = machine.cache_line_bytes
     if line is None:

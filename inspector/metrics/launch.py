@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import Final
 
 from msgspec import Struct
@@ -19,9 +20,8 @@ from ..machines import matrix_cycles
 from ..model import Machine, Metric, Origin, TtgirModule, TtgirOp, int_of
 from .entries import of_kernels
 from .loop_shape import position_of
-from .residency import Residency, residency
-from .source_trips import MOST_WORKGROUPS, most_iterations
 from .subject import MATRIX_CLASSES, Place, Subject
+from .unit_bounds import Residency, residency
 
 ROUNDS, EFFICIENCY = "tail.rounds", "tail.efficiency"
 ITERATIONS, LOOP_BYTES, BY_PROGRAM = "launch.iterations", "launch.loop_bytes", "launch.by_program"
@@ -198,8 +198,8 @@ def _most_of_first(subject: Subject) -> int | None:
 
 def _exchanges(module: TtgirModule, loop: TtgirOp) -> bool:
     """Whether lanes pass each other results through memory from one iteration to the next."""
-    from ..ttgir.access_tensors import ANY, loops_around, tensors_of
     from ..ttgir.flow import flow_of
+    from ..ttgir.plain_accesses import ANY, loops_around, tensors_of
     from ..ttgir.queries import LOADS, STORES
 
     flow = flow_of(module)
@@ -236,7 +236,7 @@ def _matrix_us(subject: Subject, gpu: Gpu | None) -> tuple[float | None, str]:
     if gpu is None or waves is None:
         return None, "the size or the clock of the GPU is not known, or what is resident"
     from ..ttgir.executions import dot_executions
-    from ..ttgir.matrix_work import mfma_per_dot
+    from ..ttgir.redundant_work import mfma_per_dot
 
     costs = _instruction_cycles(subject)
     total = None
@@ -265,3 +265,34 @@ def _instruction_cycles(subject: Subject) -> dict[Place, int]:
         if cycles is not None:
             costs[position] = min(cycles, costs.get(position, cycles))
     return costs
+
+
+MOST_WORKGROUPS: Final = 1 << 16
+"""Of a launch, up to which the iterations of each are looked for."""
+
+
+_FIRST_WORKGROUPS: Final = 32
+"""Of a large launch the first ones along each axis: the last ones may have less to do."""
+
+
+def most_iterations(subject: Subject) -> Mapping[int, int]:
+    """Loop of the TTGIR, by its operation's index -> iterations of the workgroup with most of them.
+
+    Loops whose iterations are not known are left out.
+    """
+    module, grid = subject.ttgir, subject.facts.grid
+    if module is None:
+        return {}
+    # Only Triton kernels need it.
+    from ..ttgir import queries
+
+    if grid and prod(grid):
+        from ..ttgir.executions import loop_runs
+
+        if prod(grid) > MOST_WORKGROUPS:
+            grid = tuple([min(extent, _FIRST_WORKGROUPS) for extent in grid])
+        launch = loop_runs(module, subject.facts.values or {}, grid)
+        return {run.op.index: int(run.iterations.max()) for run in launch}
+    constants = queries.integer_constants(module)
+    trips = {op.index: queries.constant_trips(op, constants) for op in module.ops}
+    return {index: count for index, count in trips.items() if count is not None}

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from ..model import LdsBuffer, Metric, Scalar, SourceLoc, TtgirModule, TtgirOp
 from .entries import of_kernels, unknown
 from .subject import Subject, source_line, variable_name
+
+if TYPE_CHECKING:
+    from ..ttgir.flow import DataFlow
+    from .triton_loads import LoopLoad
+
 
 _HOLDERS, _LARGEST = "lds.holders", "lds.largest"
 MOST_NAMED = 3
@@ -246,3 +252,50 @@ def _fix(
     if buffer.in_loop or buffer.kind == "pipelined" or buffer.line < last_loop:
         return f"{smaller}; num_stages does not change it."
     return f"{smaller}."  # a loop of a few iterations that pipelining dissolved has its tiles here
+
+
+NO_STAGES: Final[Mapping[str, Scalar]] = dict.fromkeys(("stages", "lds", "lds_max", "ahead"))
+"""The figures of a loop of which nothing is known."""
+_BYTES_OF_A_REGISTER: Final = 4
+_PADDING: Final = 32
+"""Of so many bytes of copied tiles, one is padding (Triton 3.9: 5,040 beside 163,840)."""
+
+
+def fit_of_two_stages(
+    subject: Subject, flow: DataFlow, loads: Sequence[LoopLoad]
+) -> Mapping[str, Scalar]:
+    """Whether the tiles that dots take from loads of their own iteration fit twice.
+
+    `flow`: the values of its TTGIR; `loads`: the loads of its loops. The loop that loads most is
+    the one that counts.
+
+    Returns:
+        `stages`: 2 where they fit; `lds` and `lds_max`, in bytes, where they do not; `ahead`, the
+        registers of a lane that the stage on its way takes. All None without such tiles, or where
+        their size is not known.
+    """
+    from ..ttgir.conversions import tile_bytes
+    from ..ttgir.shared_buffers import shared_buffers
+    from .staged import DIRECT_TO_LDS
+    from .triton_loads import Use
+
+    machine, demand = subject.machine, subject.demand
+    sizes: dict[int, int] = {}  # loop -> bytes of its tiles
+    for load in loads:
+        if Use.DOT in load.uses and load.op.result_types:
+            size = tile_bytes(load.op.result_types[0])
+            if size is None:
+                return NO_STAGES
+            sizes[load.loop] = sizes.get(load.loop, 0) + size
+    if not sizes or machine is None or not demand.waves_per_workgroup:
+        return NO_STAGES
+    tiles, waves = max(sizes.values()), demand.waves_per_workgroup
+    copied = machine.arch in DIRECT_TO_LDS
+    buffers = shared_buffers(flow)
+    exchange = max((b.size or 0 for b in buffers if b.kind == "exchange" and b.in_loop), default=0)
+    lds = exchange + (2 * tiles + 2 * tiles // _PADDING if copied else tiles)
+    lanes = subject.function.resources.wave_size or 64
+    ahead = 0 if copied else tiles // (_BYTES_OF_A_REGISTER * lanes * waves)
+    if lds > machine.lds_max:
+        return {**NO_STAGES, "lds": lds, "lds_max": machine.lds_max, "ahead": ahead}
+    return {**NO_STAGES, "stages": 2, "ahead": ahead}

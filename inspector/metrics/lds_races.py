@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from ..base.errors import unforeseen
 from ..model import Instruction, Metric, Scalar, int_of
-from .arguments import known_arguments
+from .argument_words import known_arguments
 from .demand import wave_size
 from .entries import of_kernels
 from .lane_metrics import NO_LDS, NOT_LOOKED_AT
 from .lanes import SHAPE, workgroup_shape
-from .launch_bounds import DEFAULT
+from .options import DEFAULT
 from .subject import LaunchedCode, LineName, Subject, source_line
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..emulator.banks import DWORD, data_cycles, phases_of
+from ..emulator.access_figures import DWORD, data_cycles, phases_of
 from ..model import LdsRemedy
 
 if TYPE_CHECKING:
-    from ..lanes.address_sweep import Places
+    from ..lanes.addresses import Places
 
 Array = np.ndarray[Any, Any]
 

@@ -8,12 +8,12 @@ from functools import cached_property
 
 from ..isa.dataflow.definitions import ranges
 from ..isa.dataflow.liveness import Liveness
-from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of
+from ..isa.dataflow.operands import SCALAR_BIT, rows_of
 from ..isa.graph.cfg import loop_of
 from ..model import LivePeak, LiveValue, LoopTraffic, ParkedValue, SpilledValue, UntouchedValues
 from .register_moves import SCRATCH_ROW
+from .scratch_use import Web, webs
 from .source_values import SourceValue
-from .spill_webs import Web, webs
 from .subject import NamedValues, Subject
 from .value_flow import ValueFlow
 

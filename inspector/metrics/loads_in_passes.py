@@ -11,16 +11,15 @@ from ..isa.graph.cfg import loop_of
 from ..isa.graph.longest_way import acyclic
 from ..isa.mnemonics import access_bits
 from ..model import Function, Loop, Metric, Scalar
-from .access_spans import Access, GlobalAccesses, united_spans, unknown_reason
+from .access_spans import WRITES, Access, GlobalAccesses, united_spans, unknown_reason
 from .entries import of_kernels
+from .launch import most_iterations
 from .load_paths import LOADS, blocks_ahead, load_paths
 from .loop_shape import position_of
-from .source_trips import most_iterations
 from .subject import LineName, Place, Subject, own_instructions
-from .written_tensors import WRITES
 
 if TYPE_CHECKING:
-    from ..emulator.footprint import Spans
+    from ..emulator.access_figures import Spans
 
 PASSES: Final = "loads.passes"
 
@@ -65,7 +64,7 @@ class _Group(Struct, frozen=True, eq=False):
     @property
     def size(self) -> int:
         """The bytes that they bring a workgroup in an iteration."""
-        from ..emulator.footprint import size_of
+        from ..emulator.access_figures import size_of
 
         return size_of(self.spans[0])
 
@@ -191,7 +190,7 @@ def _loaded_again(function: Function, groups: Sequence[_Group]) -> list[_Again]:
 
 def _brings(group: _Group, other: _Group) -> bool:
     """Whether half of what a group loads, or more, is what another one accesses, in every draw."""
-    from ..emulator.footprint import size_of, united
+    from ..emulator.access_figures import size_of, united
 
     for own, others in zip(group.spans, other.spans, strict=True):
         if not len(own[0]) and not len(others[0]):

@@ -15,7 +15,7 @@ from .wait_verdicts import synchronisation
 
 if TYPE_CHECKING:
     from ..isa.dataflow.liveness import Liveness
-    from ..lanes.address_sweep import Places
+    from ..lanes.addresses import Places
     from ..lanes.lds.races import RaceReport
 
 

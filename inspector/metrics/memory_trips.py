@@ -16,12 +16,12 @@ from typing import Final
 from ..isa.dataflow.value_graph import Operation, operations
 from ..isa.mnemonics import access_bits
 from ..model import Instruction, Loop, LoopReport, Machine, Metric, Scalar
+from .access_spans import WRITES, unwritten
 from .argument_words import pointers_read
 from .entries import of_both, of_kernels
 from .exposed_latency import LATENCY
 from .load_paths import LOADS, code_of, load_paths, turns_to_others
 from .subject import LineName, Subject, wait_counts
-from .written_tensors import WRITES, unwritten
 
 TRIPS: Final = "memory_trips"
 CHOSEN: Final = "chosen_accesses"

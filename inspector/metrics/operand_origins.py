@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from ..isa.dataflow.execution_target import initial_registers
 from ..isa.dataflow.liveness import Liveness
-from ..isa.dataflow.operands import EXEC
-from ..isa.dataflow.register_sets import HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
+from ..isa.dataflow.operands import EXEC, HIGH_HALVES, SCALAR_BIT, scalar_bits, vector_bits
 from ..model import Function, Instruction
 
 _EXEC: Final = scalar_bits(EXEC, 2)

@@ -7,10 +7,13 @@ the first launch that was captured, or that the file states for a case.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
-from ..model import Metric, Scalar
-from .entries import of_kernels
+from ..model import Metric, Scalar, TtgirModule
+from .capacity import capacity
+from .demand import wave_size
+from .entries import Unknown, of_kernels
 from .subject import Subject
 
 OPTIONS: Mapping[str, tuple[str, str]] = {
@@ -121,3 +124,97 @@ def _integer(value: Scalar | object) -> int | None:
 def _no_figure(subject: Subject) -> str:
     machine = subject.machine
     return f"not published for {machine.arch}" if machine is not None else "the target is unknown"
+
+
+_SHARE: Final = 64
+"""Registers of the largest tensor that a lane can hold beside others like it: a quarter of 256.
+(_fwd_kernel_token_att2_int8v of ModelTC/lightllm on gfx1100, 512 at BLOCK_N=512: 335 scratch
+accesses in the loop; 179, 31 and none with a half, a quarter and an eighth.)"""
+_PARTS: Final = {2: "half", 4: "a quarter", 8: "an eighth", 16: "a sixteenth"}
+_SMALLEST_PART: Final = max(_PARTS)
+
+
+def smaller_tile(
+    module: TtgirModule, constexprs: Mapping[str, object], sizes: Sequence[str]
+) -> str:
+    """The remedy for spills of a kernel with loops and without products.
+
+    `constexprs`: their values by name; `sizes`: the names of its block sizes.
+    """
+    held = _largest_share(module)
+    part = 2
+    while part < _SMALLEST_PART and held > part * _SHARE:
+        part *= 2
+    text = f"{_PARTS[part]} of {' or '.join(sizes)}"
+    whole = [name for name in sizes if _is_reduced_whole(module, constexprs.get(name))]
+    if whole:
+        text += f", with an inner loop over the parts of {' and '.join(whole)}"
+    return text
+
+
+def _largest_share(module: TtgirModule) -> int:
+    """Registers that a lane holds of the largest tensor of a loop."""
+    # Only Triton kernels need them.
+    from ..ttgir import queries
+    from ..ttgir.layouts import elements_per_thread
+    from ..ttgir.lowered import element_bits
+
+    most = 0
+    for op in module.ops:
+        if queries.loop_above(op, module) is None:
+            continue
+        for kind in op.result_types:
+            bits = element_bits(kind.element) if kind.kind == "tensor" else None
+            count = elements_per_thread(kind.layout, kind.shape) if bits else None
+            if bits and count:
+                most = max(most, count * bits // 32)
+    return most
+
+
+def _is_reduced_whole(module: TtgirModule, extent: object) -> bool:
+    """Whether a loop reduces a tensor along a block of some size, by which no loop goes on."""
+    from ..ttgir import queries
+
+    constants = queries.integer_constants(module)
+    steps = {
+        constants.get(op.operands[2])
+        for op in module.ops
+        if op.name == "scf.for" and len(op.operands) > 2
+    }
+    return extent not in steps and any(
+        op.name == "tt.reduce"
+        and isinstance(axis := op.attributes.get("axis"), int)
+        and op.operand_types[0].shape[axis] == extent
+        and queries.loop_above(op, module) is not None
+        for op in module.ops
+    )
+
+
+BOUND_SPECS = of_kernels(
+    {
+        "launch_bounds": "The workgroup that HIP code is compiled for where the launch is not "
+        "known and the code allows the largest there is, as without __launch_bounds__: its "
+        "`work_items`, and the most `vgprs` (AGPRs included on unified register files) that it "
+        "leaves each lane",
+    }
+)
+
+DEFAULT: Final = 1024
+"""Work-items that clang assumes (LLVM, AMDGPU's default of amdgpu-flat-work-group-size for HIP)."""
+
+
+def default_bounds(subject: Subject) -> dict[str, Scalar] | Unknown:
+    """The value of the metric of `BOUND_SPECS`."""
+    resources, facts, machine = subject.function.resources, subject.facts, subject.machine
+    lanes = wave_size(subject).value
+    is_default = (
+        resources.max_workgroup_size == DEFAULT
+        and resources.reqd_workgroup_size is None
+        and facts.workgroup_size is None
+        and subject.ttgir is None
+    )
+    if machine is None or not isinstance(lanes, int) or not is_default:
+        return Unknown("the target is unknown" if machine is None else "its workgroup is bounded")
+    unit = capacity(machine, lanes, False, facts.llvm)
+    waves = -(-DEFAULT // lanes)
+    return {"work_items": DEFAULT, "vgprs": unit.most_vgprs(-(-waves // unit.eus))}

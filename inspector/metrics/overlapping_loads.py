@@ -9,6 +9,7 @@ from ..isa.graph.cfg import innermost_loops
 from ..isa.mnemonics import access_bits
 from ..model import Function, Instruction, Loop, Metric, Scalar
 from .access_spans import (
+    WRITES,
     Access,
     GlobalAccesses,
     Tensor,
@@ -22,10 +23,9 @@ from .load_paths import LOADS, code_of, load_paths
 from .loop_shape import position_of
 from .loop_steps import access_steps
 from .subject import LineName, Place, Subject
-from .written_tensors import WRITES
 
 if TYPE_CHECKING:
-    from ..emulator.footprint import Spans
+    from ..emulator.access_figures import Spans
 
 OVERLAP: Final = "loads.overlap"
 
@@ -157,7 +157,7 @@ def _by_operation(group: Sequence[Access]) -> list[Access]:
 
     Triton makes a load once more in another layout where that is cheaper than an exchange.
     """
-    from ..emulator.footprint import size_of
+    from ..emulator.access_figures import size_of
 
     at: dict[Place | int, list[Access]] = {}
     for access in group:
@@ -205,7 +205,7 @@ def _shared_bytes(
     group: Sequence[Access], steps: Mapping[int, int]
 ) -> tuple[int, int, list[Access]]:
     """Bytes that loads ask for, the distinct ones, and the loads that share some with others."""
-    from ..emulator.footprint import size_of, united
+    from ..emulator.access_figures import size_of, united
 
     sharing = list(group)
     # Those in which lanes take part in all of them.

@@ -9,11 +9,18 @@ from msgspec.structs import replace
 
 from ..isa.dataflow.definitions import START, Definitions, Touched, ranges
 from ..isa.dataflow.liveness import Liveness
-from ..isa.dataflow.operands import SUFFIXES, Decoded, Operand, decode, halves_of
-from ..isa.dataflow.register_sets import SCALAR_BIT, rows_of, vector_bits
+from ..isa.dataflow.operands import (
+    SCALAR_BIT,
+    SUFFIXES,
+    Decoded,
+    Operand,
+    decode,
+    halves_of,
+    rows_of,
+    vector_bits,
+)
 from ..model import Function, Instruction, SourceLoc
-from .scratch_use import spilled_dwords
-from .spill_webs import Dword
+from .scratch_use import Dword, spilled_dwords
 
 SCRATCH_ROW: Final = 1 << 16
 """Row of the first dword of scratch memory, beyond those of all registers."""

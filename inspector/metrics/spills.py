@@ -26,11 +26,9 @@ from ..model import (
 from .capacity import capacity
 from .code_copies import COPIES, STATIC_RANGE
 from .entries import of_kernels
-from .options import option
-from .scratch_use import Use, address_of, scratch_accesses
-from .spill_webs import components, webs
+from .options import option, smaller_tile
+from .scratch_use import Use, address_of, components, scratch_accesses, webs
 from .subject import Subject
-from .tile_parts import smaller_tile
 
 _SLOTS, _HOT = "spills.slots", "spills.hot_slots"
 SLOT_SPECS = of_kernels(
@@ -410,7 +408,8 @@ def _sizes(subject: Subject, extents: Set[int]) -> list[str]:
 def _products(module: TtgirModule) -> list[tuple[int, int]]:
     """(M, N) of the dots in loops, or of all where no loop has one, batches as rows."""
     # Only Triton kernels need them.
-    from ..ttgir import matrix_work, queries
+    from ..ttgir import queries
+    from ..ttgir import redundant_work as matrix_work
 
     in_loops = [dot for loop in queries.loops(module) for dot in loop.dots]
     tiles = map(matrix_work.dot_tile_shapes, in_loops or queries.dots(module))
@@ -422,7 +421,8 @@ def _depths(module: TtgirModule | None) -> set[int]:
     if module is None:
         return set()
     # Only Triton kernels need them.
-    from ..ttgir import matrix_work, queries
+    from ..ttgir import queries
+    from ..ttgir import redundant_work as matrix_work
 
     last_dots = (loop.dots[-1] for loop in queries.loops(module) if loop.dots)
     tiles = map(matrix_work.dot_tile_shapes, last_dots)

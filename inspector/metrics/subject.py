@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from ..isa.graph.cfg import dominators, innermost_loops
 from ..isa.mnemonics import access_bits
-from ..isa.waitflow.waits import decode_wait
+from ..isa.waitflow.counters import decode_wait
 from ..model import (
     Demand,
     Function,
@@ -35,7 +35,7 @@ from ..model import (
 
 if TYPE_CHECKING:
     from ..isa.dataflow.liveness import Liveness
-    from ..lanes.address_sweep import Places
+    from ..lanes.addresses import Places
     from ..lanes.lds.races import RaceReport
     from ..ttgir.redundant_work import Copies, DotWork
 

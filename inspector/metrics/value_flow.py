@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from ..isa.dataflow.definitions import START
 from ..isa.dataflow.liveness import Liveness
-from ..isa.dataflow.register_sets import rows_of
+from ..isa.dataflow.operands import rows_of
 from ..model import Instruction, SourceLoc, ValueKind
 from .register_moves import VECTORS, RegisterMoves
 from .source_values import (

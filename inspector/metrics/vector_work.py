@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Final
 
 from ..isa.mnemonics import access_bits
-from ..model import Instruction, LoopReport, Metric, Scalar
+from ..model import Instruction, LoopReport, Metric, Scalar, SourceLoc, TtgirModule
+from .bfloat_rounding import float8_conversions
 from .entries import of_kernels, unknown
-from .float8 import float8_conversions
 from .loop_shape import position_of
 from .mix import VALU_CLASSES, vector_instructions
-from .random_words import random_call, random_calls
 from .subject import Place, Subject, line_of_most, own_instructions
 
 if TYPE_CHECKING:
     from .operand_origins import OperandOrigins
+
 
 _POSITIONS, _TESTS = "vector_work.positions", "vector_work.tests"
 _RANDOM: Final = "vector_work.random"
@@ -214,3 +215,32 @@ def _with_constant(inst: Instruction, origins: OperandOrigins) -> bool:
         return False
     registers = 2 if inst.op.name.endswith("64") else 1
     return origins.data[inst.index].bit_count() == registers
+
+
+_MODULE: Final = "triton/language/random.py"
+_FILE: Final = "random.py"
+_HIGH, _LOW = "tt.mulhiui", "arith.muli"
+
+
+def random_calls(ttgir: TtgirModule) -> Mapping[Place, bool]:
+    """Position of each call -> whether it uses one word of the four."""
+    lines: dict[Place, dict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
+    for op in ttgir.ops:
+        if op.name not in (_HIGH, _LOW) or op.loc is None or not op.loc.file.endswith(_MODULE):
+            continue
+        call = random_call(op.loc)
+        if call is not None:
+            lines[call][op.name][op.loc.line] += 1
+    return {
+        call: max(counts[_LOW].values(), default=0) < max(counts[_HIGH].values())
+        for call, counts in lines.items()
+        if counts[_HIGH]
+    }
+
+
+def random_call(loc: SourceLoc | None) -> Place | None:
+    """The position that calls Triton's random numbers, of code there; None of other code."""
+    if loc is None or loc.file.rpartition("/")[2] != _FILE:
+        return None
+    position = position_of(loc)
+    return tuple(frame for frame in position if frame[0] != _FILE) or None

@@ -76,7 +76,7 @@ def _of_kernel(subject: Subject) -> _Work:
         return None, None, "needs the kernel's TTGIR"
     # Only Triton kernels need them.
     from ..ttgir import queries
-    from ..ttgir.axes.tiles import tile_of
+    from ..ttgir.axes.widths import tile_of
 
     if subject.function.loops:
         return None, None, "how often its loops run is not known"
@@ -174,7 +174,8 @@ def _macs_of(
     count: int, dots: Sequence[TtgirOp], source_macs: int | None, module: TtgirModule
 ) -> Fraction | None:
     """The multiply-accumulates of the dots that became some matrix instructions of one position."""
-    from ..ttgir import matrix_work, queries
+    from ..ttgir import queries
+    from ..ttgir import redundant_work as matrix_work
 
     inside = [op for op in dots if queries.loop_above(op, module) is not None]
     kinds = {(matrix_work.mfma_per_dot(op), _macs((op,))) for op in inside}
@@ -217,7 +218,7 @@ def _function(position: Place) -> tuple[str, Place]:
 
 
 def _macs(dots: Iterable[TtgirOp]) -> int | None:
-    from ..ttgir.matrix_work import dot_tile_shapes
+    from ..ttgir.redundant_work import dot_tile_shapes
 
     total = 0
     for op in dots:
@@ -238,7 +239,7 @@ def _loop_loaded(
     often: a load that was moved out of the loop leaves the figure unknown.
     """
     from ..ttgir import queries
-    from ..ttgir.axes.tiles import tile_of
+    from ..ttgir.axes.widths import tile_of
     from ..ttgir.layouts import type_to_linear
     from ..ttgir.lowered import element_bits
 
@@ -288,7 +289,7 @@ def _loop_loaded(
 
 def _is_opaque(op: TtgirOp) -> bool:
     """Whether a load is neither a tile nor a scalar: one through a descriptor."""
-    from ..ttgir.axes.tiles import tile_of
+    from ..ttgir.axes.widths import tile_of
 
     scalar = op.name == "tt.load" and bool(op.result_types) and op.result_types[0].kind != "tensor"
     return tile_of(op) is None and not scalar

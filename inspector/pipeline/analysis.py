@@ -13,7 +13,7 @@ from .. import machines
 from ..base import limits, named_files
 from ..base.errors import KinspectError
 from ..base.version import VERSION
-from ..capture.kernel_patterns import choosing, matches
+from ..capture.options import choosing, matches
 from ..model import (
     Function,
     KernelReport,
@@ -23,12 +23,11 @@ from ..model import (
     SourceLoc,
     TtgirModule,
 )
-from .analysis_options import AnalysisOptions
-from .context import Context
+from .analysis_options import AnalysisOptions, Context
 from .naming import kernel_id, names_of_function
 
 if TYPE_CHECKING:
-    from ..isa.asm.includes import Includes
+    from ..isa.asm.units import Includes
     from ..lint.catalogue import Catalogue
     from ..lint.rule import Pack
     from .timing import LaunchPrice
@@ -60,7 +59,7 @@ def analyze_text(
 
 def _parsed(text: str, context: Context, includes: Includes | None = None) -> Program:
     # What is analysed is imported here: a report that was kept needs none of it.
-    from ..isa.asm.includes import includes_beside
+    from ..isa.asm.units import includes_beside
     from ..isa.assembly import parse_text
 
     return parse_text(text, context.path, includes or includes_beside(Path(context.path)))
@@ -207,7 +206,7 @@ def _judged(
 def catalogue() -> Catalogue:
     """Returns the names that rules may use."""
     from ..isa.mnemonics import CLASSES
-    from ..isa.waitflow.waits import COUNTERS
+    from ..isa.waitflow.counters import COUNTERS
     from ..lint.catalogue import Catalogue
     from ..metrics.catalogue import specs
 
@@ -314,7 +313,7 @@ def _ttir(context: Context) -> TtgirModule | None:
     text = _ttir_text(context)
     if text is None:
         return None
-    from ..ttgir.source_dots import read_dots
+    from ..ttgir.lowered import read_dots
 
     try:
         return read_dots(text, context.path)

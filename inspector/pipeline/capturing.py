@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -12,23 +13,22 @@ from msgspec.structs import replace
 from .. import machines
 from ..base import limits, named_files
 from ..base.errors import KinspectError, unforeseen
+from ..base.programs import python_child
 from ..base.status import doing
-from ..capture.kernel_patterns import choosing, select_cases
-from ..capture.options import CaptureOptions, CapturePlan
+from ..capture.options import CaptureOptions, CapturePlan, choosing, select_cases
 from ..capture.records import CapturedVariant, CaptureEnd
 from ..capture.script import GENERATED, capture_file, mode_of
+from ..capture.sweep_axes import Axis, backend_axes, check_varied, refused_name, unresolved_names
 from ..capture.targets import Kind, Target
 from ..capture.triton_entries import stated_beside
 from ..model import ErrorRecord, Machine, Variant
-from .emulators import emulator_command, why_not_emulated
-from .error_records import target_record
-from .inputs import read_text
 from .jobs import Request, patterns_of
-from .naming import label_of, matches
-from .points import PointNames, at_point, capture_at_point
+from .naming import label_of, matches, target_record
+from .reading import read_text
 
 if TYPE_CHECKING:
     from ..compile.pool import Compiler
+
 
 COMPILED: frozenset[Kind] = frozenset({"script", "ttir", "inductor", "trace"})
 """Kinds of targets that are compiled; the others are only read."""
@@ -232,3 +232,86 @@ def _ttir_variant(target: Target, arch: str) -> Variant:
 
     metadata = stated_beside(target.siblings)
     return variant_of(read_text(target.path), str(target.path), machines.load(arch), metadata)
+
+
+FAMILIES = ("gfx90a", "gfx942", "gfx950", "gfx11", "gfx12")
+"""Prefixes of the gfx names that the emulator supports."""
+
+
+def emulator_command(profile: Path | None = None, processes: int | None = None) -> list[str]:
+    """Returns the command of the process that executes launches, for a guest to start.
+
+    Args:
+        processes: how many processes may execute a launch; None for one per core.
+    """
+    command = python_child("kinspect.inspector.pipeline.emulating")
+    if profile is not None:
+        command += ["--profile", str(profile)]
+    return command if processes is None else [*command, "--processes", str(processes)]
+
+
+def why_not_emulated(arch: str) -> str:
+    """Returns why launches for a target cannot be executed here; "" if they can."""
+    if not arch.startswith(FAMILIES):
+        return f"the emulator does not know {arch}"
+    return ""
+
+
+ALREADY_COMPILED = (
+    "it is compiled already, so that --set cannot change it",
+    "name the .py file or the .ttir it was made from",
+)
+"""Message and hint for a target that is only read."""
+
+
+def capture_at_point(request: Request) -> Request:
+    """The request with which kernels are captured at its point.
+
+    Of an autotuned launch whose parameters the point sets that is the first configuration, with the
+    point's values in place of its own, as a sweep without --autotune has it.
+    """
+    axes = {axis.name: axis.values for axis in request.point}
+    return replace(request, capture=replace(request.capture, axes=axes))
+
+
+def at_point(variant: Variant, point: Sequence[Axis], file: str) -> Variant:
+    """A captured variant with the point's backend options.
+
+    Raises:
+        KinspectError: the point names a parameter that the capture could not set.
+    """
+    check_varied(point, variant, file)
+    options = {axis.name: axis.values[0] for axis in backend_axes(point, variant)}
+    return replace(variant, options={**variant.options, **options}) if options else variant
+
+
+class PointNames:
+    """Which names of a point are known, as more and more kernels are."""
+
+    def __init__(self, point: Sequence[Axis], options: Collection[str]) -> None:
+        self._point = point
+        self._options = options
+        self._parameters: dict[str, None] = {}
+
+    def saw(self, variant: Variant) -> None:
+        """Takes the names of a kernel's parameters."""
+        self._parameters.update(dict.fromkeys(variant.signature))
+
+    @property
+    def all_known(self) -> bool:
+        """Whether every name is an option or a parameter of a kernel that was seen."""
+        return not self._unknown()
+
+    def check(self, files: Iterable[str]) -> None:
+        """Refuses an unknown name once all kernels are known.
+
+        Raises:
+            KinspectError: there is one, and kernels were seen; else their errors say why not.
+        """
+        unknown = self._unknown()
+        if unknown and self._parameters:
+            where = ", ".join(dict.fromkeys(files))
+            raise refused_name(unknown[0], self._options, list(self._parameters), where)
+
+    def _unknown(self) -> list[str]:
+        return unresolved_names(self._point, self._options, self._parameters.keys())

@@ -13,10 +13,9 @@ from ..capture.targets import Kind, Target, only_of
 from ..model import ErrorRecord, KernelReport, Report
 from . import analysis
 from .events import Captured, Compiled, Event, Failed, Reported
-from .inputs import read_text
 from .jobs import Request
 from .naming import source_positions
-from .reading import READ, Transformed, Work, load_saved, read_target, requested_kernels
+from .reading import READ, Transformed, Work, load_saved, read_target, read_text, requested_kernels
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -101,8 +100,7 @@ def transformed_reports(
             targets, _CODE, "a source beside a recording is not run", "name it by --with"
         )
     if request.point:
-        from .capturing import COMPILED
-        from .points import ALREADY_COMPILED
+        from .capturing import ALREADY_COMPILED, COMPILED
 
         targets = only_of(targets, COMPILED | {"hip"}, *ALREADY_COMPILED)
     scripts: list[tuple[int, Target]] = []

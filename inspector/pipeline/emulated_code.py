@@ -17,7 +17,7 @@ from ..base.errors import KinspectError
 from ..base.interrupting import data_bytes, memory_limit
 from ..base.named_files import allow_target, file_bytes
 from ..base.status import doing
-from ..capture.kernel_patterns import matches
+from ..capture.options import matches
 from ..capture.targets import CODE_OBJECT
 from ..emulator.grid import Launch
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
@@ -30,11 +30,10 @@ from ..isa.asm.constants import Constants, read_constants
 from ..isa.assembly import parse_text
 from ..machines.loader import load as load_machine
 from ..model import Function, Machine, Program
+from .captured_launch import zeroed
 from .emulating import implicit_arguments, pack_scalars, spread
 from .emulation_profile import EmulationProfile
-from .emulation_progress import LaunchProgress
-from .emulation_tally import LaunchTally
-from .made_up import zeroed
+from .emulation_tally import LaunchProgress, LaunchTally
 from .naming import names_of_function
 
 _MOST_DIGITS: Final = 18

@@ -47,11 +47,10 @@ from ..emulator.registry import NotCoveredError
 from ..isa.asm.constants import read_constants
 from ..isa.assembly import parse_text
 from ..machines.loader import load as load_machine
-from ..metrics.arguments import ARGUMENT_FORMATS
+from ..metrics.argument_words import ARGUMENT_FORMATS
 from ..model import Function
 from .emulation_profile import EmulationProfile
-from .emulation_progress import LaunchProgress
-from .emulation_tally import LaunchTally, finding_of
+from .emulation_tally import LaunchProgress, LaunchTally, finding_of
 
 LOOK_SECONDS = 1.0
 """How often the emulator's process looks whether the one that started it is still there."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ..base.errors import KinspectError
 from ..base.named_files import file_text
 from ..capture.resolving import resolve_all
-from ..compile.inline_assembly import can_name_files
+from ..compile.diagnostics import can_name_files
 from ..compile.pool import Compiler
 from ..compile.reproducer import Reproducer
 from ..lint.rule import NO_RULES
@@ -19,9 +19,9 @@ from ..model import ErrorRecord, KernelReport, Variant
 from .analysis_options import AnalysisOptions
 from .capturing import COMPILED, check_names, variants_of
 from .collecting import collect
-from .inputs import read_text
 from .jobs import Request, settings_of
 from .naming import label_of
+from .reading import read_text
 
 _MOST_NAMED = 8
 _STAGES = ("ttir", "ttgir")

@@ -13,24 +13,22 @@ from msgspec.structs import replace
 from ..base import named_files
 from ..base.errors import KinspectError
 from ..base.named_files import allow_target, file_text
-from ..capture.confining import root
-from ..capture.kernel_patterns import matches
-from ..capture.targets import Target
+from ..capture.options import matches
+from ..capture.targets import Target, root
 from ..compile.hip.launches import MARK, StatedLaunch, stated_launches
 from ..compile.hip.names import readable
 from ..compile.hip.options import HipOptions
 from ..compile.hip.source import HipCode, compiled
-from ..isa.asm.includes import no_includes
+from ..isa.asm.units import no_includes
 from ..isa.assembly import parse_text
 from ..machines.loader import DEFAULT_ARCH
 from ..machines.loader import load as load_machine
 from ..model import KernelReport, Program, Variant
 from . import analysis
-from .analysis_options import TimeOptions
-from .context import Context
-from .inputs import read_text
+from .analysis_options import Context, TimeOptions
 from .jobs import CompileOutcome, Job, Request, patterns_of
 from .naming import names_of_function
+from .reading import read_text
 
 if TYPE_CHECKING:
     from .emulated_code import CodeLaunch

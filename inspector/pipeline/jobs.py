@@ -25,10 +25,8 @@ from ..machines.loader import targets_named
 from ..machines.products import all_products, find_product
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
-from .analysis_options import AnalysisOptions, TimeOptions
-from .context import Context, Overrides
-from .error_records import variant_record
-from .naming import label_with_arch
+from .analysis_options import AnalysisOptions, Context, Overrides, TimeOptions
+from .naming import label_with_arch, variant_record
 
 if TYPE_CHECKING:
     from ..compile.pool import Compiler, CompileResult, CompileSettings

@@ -9,7 +9,7 @@ from ..metrics.subject import Facts
 from ..model import Function, LaunchOrigin, LdsOrigin, Machine, TtgirModule, Variant
 
 if TYPE_CHECKING:
-    from .context import Context
+    from .analysis_options import Context
 
 
 def launch_facts(

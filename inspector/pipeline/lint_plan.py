@@ -16,15 +16,14 @@ from ..base import named_files
 from ..base.errors import FaultsError, KinspectError
 from ..lint.budget import BUDGET, NAME, budget_rule
 from ..lint.engine import read_by
-from ..lint.former import FORMER, what_became_of
+from ..lint.lint_results import FailOn
 from ..lint.ranking import Severity
-from ..lint.results import FailOn
 from ..lint.rule import Pack, Rule
 from ..lint.schema import DEFAULT_PACK, bundled_folder, bundled_packs, load_packs
-from ..lint.selection import PREVIEW, Words, chosen, union
+from ..lint.selection import FORMER, PREVIEW, Words, chosen, union, what_became_of
 from ..lint.settings import KernelSettings, Settings
 from ..machines.products import product_named
-from ..metrics import times
+from ..metrics import given_metrics
 from ..metrics.kernel import Asked
 from ..model import KernelReport
 from . import analysis
@@ -89,7 +88,7 @@ def _names(file: str, folder: Path) -> tuple[str, ...]:
         return (file,)
 
 
-_TIMES = frozenset(spec.name for spec in times.TIME_SPECS)
+_TIMES = frozenset(spec.name for spec in given_metrics.TIME_SPECS)
 
 
 class LintPlan(Struct, frozen=True):

@@ -6,8 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..capture import kernel_patterns
-from ..model import KernelReport, SourceLoc, Variant
+from ..base.errors import KinspectError
+from ..capture import options
+from ..capture.targets import Target
+from ..model import ErrorRecord, KernelReport, SourceLoc, Variant
 
 
 def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -> str:
@@ -78,4 +80,25 @@ def matches(patterns: Sequence[str], name: str, variant: Variant | None) -> bool
         names += [n for n in (variant.qualname, variant.case) if n]
         if variant.case:
             names.append(label_of(variant))
-    return kernel_patterns.matches(patterns, names)
+    return options.matches(patterns, names)
+
+
+def target_record(target: Target, stage: str, error: KinspectError) -> ErrorRecord:
+    """Returns the record of an error that concerns a target as a whole."""
+    return _record(str(target.path), target.kernel, stage, error)
+
+
+def variant_record(path: str, variant: Variant, stage: str, error: KinspectError) -> ErrorRecord:
+    """Returns the record of an error that concerns one variant."""
+    return _record(path, label_with_arch(variant), stage, error)
+
+
+def _record(file: str, kernel: str | None, stage: str, error: KinspectError) -> ErrorRecord:
+    """Returns the record of an error; the file, which it names, is dropped from the message."""
+    return ErrorRecord(
+        file=file,
+        kernel=kernel,
+        stage=stage,
+        message=error.message.removeprefix(f"{file}: "),
+        hint=error.hint,
+    )

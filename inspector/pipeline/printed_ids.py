@@ -11,9 +11,9 @@ from msgspec import MsgspecError, Struct
 
 from ..base.named_files import file_bytes, own_cache
 from ..base.writing import reason, replacing
-from ..explain import ids
+from ..explain import items
 from ..explain.view import path_of
-from ..lint.results import CheckedKernel
+from ..lint.lint_results import CheckedKernel
 from ..model import KernelReport
 
 _FOLDER = "printed-v1"
@@ -100,7 +100,7 @@ def _printed(kernel: KernelReport | CheckedKernel) -> PrintedKernel:
         case = kernel.variant.case if kernel.variant is not None else None
         path = path_of(kernel)
     return PrintedKernel(
-        key=ids.kernel_key(kernel.id),
+        key=items.kernel_key(kernel.id),
         label=f"{kernel.name}[{case}]" if case else kernel.name,
         arch=kernel.arch,
         path=path,

@@ -15,21 +15,21 @@ from ..base.documents import json_value
 from ..base.errors import KinspectError, unforeseen
 from ..base.named_files import file_bytes, file_text, named_text, own_cache
 from ..base.status import doing
-from ..capture.kernel_patterns import choosing
+from ..capture.options import choosing
 from ..capture.targets import Target, triton_metadata
+from ..isa.asm.units import is_binary
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
-from .context import Context
-from .error_records import target_record
+from .analysis_options import Context
 from .events import Failed
-from .inputs import MOST_TEXT_BYTES, read_text
 from .jobs import Request, patterns_of
-from .naming import label_of, matches
+from .naming import label_of, matches, target_record
 
 if TYPE_CHECKING:
     from ..compile.hip.source import HipCode
     from ..report.json_read import SavedReport
     from .stored_reports import StoredReports
+
 
 READ = frozenset({"asm", "code_object", "ttgir", "report", "archive", "hip"})
 """Kinds of targets that are read, HIP sources once they are assembly; Triton compiles the others.
@@ -255,7 +255,7 @@ def _reanalysed(kernel: KernelReport) -> KernelReport:
     on the command line, which the archive does not hold, if it does not say whether it was
     (analysis 20 and before), or if its code was disassembled.
     """
-    from ..isa.asm.includes import no_includes
+    from ..isa.asm.units import no_includes
 
     text = artifact_text(kernel.artifacts.get("amdgcn"))
     if text is None or kernel.demand is None or kernel.demand.typed:
@@ -299,3 +299,27 @@ def artifact_metadata(artifact: Artifact | None) -> Mapping[str, Any] | None:
     except KinspectError:
         return None
     return metadata if isinstance(metadata, dict) else None
+
+
+MOST_TEXT_BYTES = 64 << 20
+"""Text beyond this is not read: the largest kernels known are under 10 MiB."""
+
+
+def read_text(path: Path) -> str:
+    """Reads an assembly or IR text.
+
+    Raises:
+        KinspectError: it is binary, or too large to be one kernel's code.
+    """
+    size = path.stat().st_size
+    if size > MOST_TEXT_BYTES:
+        raise KinspectError(
+            f"{path}: {size / 2**20:.0f} MiB, and at most {MOST_TEXT_BYTES >> 20} MiB are read",
+            "split it, or pass the code object of one kernel",
+        )
+    data = file_bytes(path)
+    if is_binary(data):
+        raise KinspectError(
+            f"{path}: a binary file, not text", "name a code object .hsaco or .co, assembly .s"
+        )
+    return data.replace(b"\0", b" ").decode("utf-8", "replace")

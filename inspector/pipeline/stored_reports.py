@@ -22,7 +22,7 @@ from ..lint.schema import bundled_folder
 from ..model import Finding, KernelReport
 from . import analysis
 from .analysis import ANALYSIS_VERSION
-from .context import Context
+from .analysis_options import Context
 from .naming import source_positions
 
 FOLDER = "reports-v3"

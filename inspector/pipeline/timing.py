@@ -19,28 +19,25 @@ from ..emulator.memory import Buffer
 from ..explain.view import place
 from ..machines.products import all_products, find_product
 from ..machines.rates import rates_of
-from ..metrics import times
+from ..metrics import given_metrics
 from ..metrics.occupancy import occupancy
 from ..model import KernelReport, Machine, Metric, int_of
-from ..model.removal import Removal
-from ..model.time import KernelTime, LoopTime, Saving
+from ..model.time import KernelTime, LoopTime, Removal, Saving
 from ..timing.attribution import (
     Attribution,
     attributed,
     instructions_of,
     limiter_of,
     lines_of,
+    loop_times,
     stalls_of,
 )
 from ..timing.device import Device, device_of
-from ..timing.loop_times import loop_times
-from ..timing.removals import lightened, saved_percent
-from ..timing.savings import savings
+from ..timing.savings import lightened, saved_percent, savings
 from ..timing.static_flow import known_accesses, unlaunched
 from ..timing.timed import LaunchTime, Timing, timed, traced
-from .analysis_options import EVERY_LOOP, RESIDENT, TimeOptions
+from .analysis_options import EVERY_LOOP, RESIDENT, Context, TimeOptions
 from .captured_launch import KernelText, captured_launch, reason_of
-from .context import Context
 from .emulated_code import CodeLaunch, code_launch, typed_arguments
 
 LOW: Final = 0.72
@@ -174,7 +171,10 @@ def _with_metrics(report: KernelReport, found: _Found) -> KernelReport:
     time, metrics = found.time, report.metrics
     if time is not None:
         note = f"on {time.gpu} at {time.mhz:g} MHz"
-        metrics = {**metrics, times.US: Metric(times.US, time.us, "us", "estimated", note)}
+        metrics = {
+            **metrics,
+            given_metrics.US: Metric(given_metrics.US, time.us, "us", "estimated", note),
+        }
     return replace(
         report,
         time=time,
@@ -188,9 +188,9 @@ def _with_metrics(report: KernelReport, found: _Found) -> KernelReport:
 
 def _loop_metrics(loop: LoopTime) -> dict[str, Metric]:
     waits = {stall.reason: stall.share for stall in loop.stalls}.get("memory", 0.0)
-    shares = {times.MEMORY: round(100 * waits, 1)}
+    shares = {given_metrics.MEMORY: round(100 * waits, 1)}
     if loop.share is not None:
-        shares[times.SHARE] = round(100 * loop.share, 2)
+        shares[given_metrics.SHARE] = round(100 * loop.share, 2)
     return {name: Metric(name, share, "%", "estimated") for name, share in shares.items()}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TextIO
 
 from ..compare.diff import diff_view
-from ..compare.diff.results import Alone, DiffReport, FigureChange, KernelDiff, label_of
+from ..compare.diff.diff_results import Alone, DiffReport, FigureChange, KernelDiff, label_of
 from ..explain import view
 from . import markdown, text
 from .document import (

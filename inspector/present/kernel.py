@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from ..explain import loop_view, occupancy_view, registers_view, stall_view, time_view, view
+from ..explain import loop_view, occupancy_view, registers_view, time_view, view
 from ..explain.emulated_view import emulated_lines
 from ..explain.lds_map import map_lines
 from ..explain.quantities import scaled
@@ -333,7 +333,7 @@ def stall_table(lines: Sequence[Stall], most: int = MOST_STALLS) -> Table:
             (Column("instruction", shrinks=True), lambda stall: stall.mnemonic),
             (Column("loop", rank=1), lambda stall: stall.loop or ""),
             (Column("source", shrinks=True), lambda stall: view.place(stall.source)),
-            (Column("beside it", rank=2, shrinks=True), stall_view.remarks_beside),
+            (Column("beside it", rank=2, shrinks=True), time_view.remarks_beside),
         ),
         lines[:most],
     )

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from ..base.printable import one_line
 from ..explain.view import plural, severities
+from ..lint.lint_results import CheckedKernel, LintReport, Suppression
 from ..lint.ranking import SEVERITIES, Place, Severity, place_in_order
-from ..lint.results import CheckedKernel, LintReport, Suppression
 from ..lint.rule import RuleText
 from ..model import Finding
 

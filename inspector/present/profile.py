@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ..explain import profile_view, quantities, recording_view, stall_view, time_view, view
+from ..explain import profile_view, quantities, time_view, view
+from ..explain.profile_view import UnplacedStall
+from ..explain.quantities import scaled
 from ..model import KernelReport
 from ..model.recording import KernelProfile, Profile
-from ..profile.figures import counter_comparison
+from ..profile.figures import executed
 from ..profile.placing.stalls import stalls
 from ..profile.predicted import Parting, predicted
 from .document import (
@@ -24,7 +26,6 @@ from .document import (
     table,
 )
 from .kernel import stall_table
-from .recorded import unplaced_table
 
 DETAILS_UP_TO: Final = 3
 """How many kernels are shown in full without --details."""
@@ -62,9 +63,9 @@ def _sections(profile: Profile, details: bool) -> Iterator[Section]:
 
 def remainder(profile: Profile) -> Iterator[Section]:
     """What belongs to no kernel of a recording: samples, stalls, totals and notes."""
-    samples = recording_view.unplaced_samples(profile, MOST_STALLS)
+    samples = profile_view.unplaced_samples(profile, MOST_STALLS)
     yield Section(tuple(_rows(_SAMPLES, samples)), is_subject=True)
-    if stalled := recording_view.unplaced_stalls(profile, MOST_STALLS):
+    if stalled := profile_view.unplaced_stalls(profile, MOST_STALLS):
         yield Section((unplaced_table(stalled),))
     if not profile.kernels:  # a profiler's own totals, where it recorded no dispatches
         ranked = sorted(profile.recording.summary, key=lambda kernel: -kernel.total_ns)
@@ -81,18 +82,18 @@ def _rows(columns: Columns, rows: Sequence[object]) -> Iterator[Table]:
 def head(profile: Profile) -> Section:
     """The run: its path, profiler, devices, command, passes and traces."""
     run = profile.recording
-    title = (Span(run.path, "strong"), Span(f"   {recording_view.profiler_text(profile)}"))
+    title = (Span(run.path, "strong"), Span(f"   {profile_view.profiler_text(profile)}"))
     command = f"$ {' '.join(run.command)}" if run.command else ""
-    blocks = [*paragraphs(recording_view.gpu_texts(profile)), *paragraphs((command,), "weak")]
+    blocks = [*paragraphs(profile_view.gpu_texts(profile)), *paragraphs((command,), "weak")]
     for part in run.parts:
         tone: Tone = "weak" if part.status in ("complete", "imported") else "warning"
-        blocks += paragraphs((recording_view.part_text(part),), tone)
-    blocks += paragraphs(map(recording_view.trace_text, run.traces))
+        blocks += paragraphs((profile_view.part_text(part),), tone)
+    blocks += paragraphs(map(profile_view.trace_text, run.traces))
     return Section(tuple(blocks), title, is_subject=True)
 
 
 def _kernel_columns(profile: Profile) -> Columns:
-    devices = recording_view.device_names(profile)
+    devices = profile_view.device_names(profile)
     return (
         (Column("% time", right=True), lambda row: _percent(profile_view.share_of_time(row))),
         (Column("total", right=True), lambda row: quantities.duration(row.total_ns)),
@@ -144,7 +145,7 @@ def of_kernel(
     more = view.plural(len(counters) - most, "more counter")
     left_out = f"{more}: --details lists all" if len(counters) > most else ""
     yield Section((*_rows(_COUNTERS, counters[:most]), *paragraphs((left_out,), "weak")))
-    yield Section(tuple(_rows(_EMULATED, list(counter_comparison.rows(kernel, report)))))
+    yield Section(tuple(_rows(_EMULATED, list(executed.rows(kernel, report)))))
     yield from _predicted(kernel, report)
     if report is not None and (stalled := stalls(report)):
         yield Section((stall_table(stalled, MOST_STALLS),))
@@ -208,7 +209,7 @@ _PARTING: Columns = (
     (Column("measured %", right=True), lambda row: f"{row.measured:.1f}"),
     (Column("instruction", shrinks=True), lambda row: row.mnemonic),
     ("predicted for", lambda row: time_view.STALLS[row.reason] if row.reason else ""),
-    (Column("measured for", shrinks=True), lambda row: stall_view.top_reasons(row.reasons) or ""),
+    (Column("measured for", shrinks=True), lambda row: time_view.top_reasons(row.reasons) or ""),
     (Column("source", shrinks=True), lambda row: view.place(row.source)),
 )
 _SAMPLES: Columns = (
@@ -228,3 +229,19 @@ _TOTALS: Columns = (
     (Column("mean", right=True), lambda kernel: quantities.duration(kernel.mean_ns)),
     (Column("kernel", shrinks=True), lambda kernel: kernel.name),
 )
+
+
+def unplaced_table(stalls: Sequence[UnplacedStall]) -> Table:
+    """The traced instructions that stalled most, of kernels whose code is not known."""
+    return table(
+        (
+            (Column("% of stalls", right=True), lambda stall: f"{stall.share:.1f}"),
+            (Column("cycles", right=True), lambda stall: scaled(stall.cycles)),
+            (Column("hits", right=True, rank=1), lambda stall: scaled(stall.hits)),
+            (Column("at", rank=1), lambda stall: stall.address),
+            (Column("instruction", shrinks=True), lambda stall: stall.instruction),
+            (Column("source", shrinks=True), lambda stall: view.file_name(stall.comment)),
+            (Column("kernel", rank=2, shrinks=True), lambda stall: stall.kernel),
+        ),
+        stalls,
+    )

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from ..compare.profiles import KernelChange, MeasuredChange, ProfileDiff
-from ..explain import quantities, recording_view, view
+from ..explain import profile_view, quantities, view
 from ..model.recording import Profile
 from .document import (
     Block,
@@ -75,8 +75,8 @@ def _table(changes: Sequence[KernelChange]) -> Iterator[Block]:
 
 
 def _run(profile: Profile) -> Text:
-    devices = "; ".join(recording_view.gpu_texts(profile))
-    parts = (profile.recording.path, recording_view.profiler_text(profile), devices)
+    devices = "; ".join(profile_view.gpu_texts(profile))
+    parts = (profile.recording.path, profile_view.profiler_text(profile), devices)
     return words("   ".join(filter(None, parts)), "weak")
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from ..explain import registers_view, view
+from ..metrics.line_bounds import register_pressure
 from ..metrics.occupancy import vgpr_levels
-from ..metrics.pressure import register_pressure
 from ..model import KernelReport, LivePeak, SpilledValue, value_of
 from ..report.json_write import live_peak_dict
 from . import kernel as of_kernel

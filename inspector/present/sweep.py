@@ -7,8 +7,7 @@ from typing import Any, Final, TextIO
 
 from ..base.errors import KinspectError
 from ..compare.sweep.figures import COLUMNS, Work
-from ..compare.sweep.pareto import Objective
-from ..compare.sweep.results import Sweep, SweepTable, TableLine
+from ..compare.sweep.swept_points import Objective, Sweep, SweepTable, TableLine
 from ..compare.sweep.table import distinction, grid_stays
 from ..compare.times import EQUAL
 from ..explain import time_view, view

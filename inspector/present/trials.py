@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TextIO
 
 from ..compare.times import EQUAL
-from ..compare.trials.results import KernelTrials, TrialRow, TrialRun
+from ..compare.trials.trial_results import KernelTrials, TrialRow, TrialRun
 from ..explain import time_view, trials_view, view
 from ..model import Scalar
 from . import kernel as of_kernel

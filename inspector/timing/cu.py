@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
-from ..model.rates import Rates
+from ..model.machine import Rates
 from .costs import (
     BARRIER,
     BRANCH,
@@ -22,16 +22,21 @@ from .costs import (
     LDS,
     LOAD,
     MATRIX,
+    REASONS,
     SCALAR,
     SCALAR_LOAD,
     STORE,
+    UNITS,
     VECTOR,
     WAIT,
     Cost,
     Costs,
+    CuTime,
+    Group,
+    Shares,
+    Sharing,
+    Wave,
 )
-from .cu_values import REASONS, UNITS, CuTime, Shares, Sharing
-from .resident import Group, Wave
 from .wave_traces import Access, WaveTrace
 
 (_ISSUE, _DEPENDENCY, _VECTOR, _MATRIX, _LDS, _MEMORY, _BARRIER, _SCALAR, _ICACHE) = range(9)

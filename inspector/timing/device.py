@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from ..machines.products import Product, all_products, find_product
 from ..model import Machine
-from ..model.rates import Rates
-from .cu_values import Shares
+from ..model.machine import Rates
+from .costs import Shares
 
 MOST_WAVES: Final = 384
 """Waves that are executed at a time to see what workgroups share in an L2."""

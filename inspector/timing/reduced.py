@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..model import Loop
-from .cu_values import REASONS, CuTime
+from .costs import REASONS, CuTime
 from .wave_traces import WaveTrace
 
 _FEWEST = 3

@@ -16,8 +16,7 @@ from ..base.errors import KinspectError
 from ..isa.graph.longest_way import longest
 from ..machines.rates import rates_of
 from ..model import Function, LaneUse, Loop, Machine, MemoryOp
-from .costs import costs_of
-from .cu_values import Sharing
+from .costs import Sharing, costs_of
 from .device import Device, Placement, place
 from .timed import Timing
 from .trace import INNERMOST_TRIPS, OUTER_TRIPS, preload_header

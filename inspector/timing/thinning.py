@@ -6,18 +6,24 @@ longer than all that the timing needs of its loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+import numpy as np
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..emulator.program import CodeBlock, PreparedCode, is_coherent
-from ..isa.dataflow.effects import RegisterEffect
+from ..emulator.waves import Array, Waves
+from ..isa.dataflow.effects import RegisterEffect, bits_of
 from ..isa.dataflow.masked_writes import masked_sites
+from ..isa.dataflow.operands import VCC, Decoded, Operand, scalar_bits
 from ..lanes.slices import (
     ACCESSES,
     EXEC_BITS,
     LDS_CLASSES,
+    SCC_BIT,
     address_bits,
     backward_slice,
     lds_address_bits,
@@ -132,3 +138,177 @@ def _steps(code: PreparedCode, sites: Sequence[int]) -> list[CodeBlock]:
         replace(block, steps=[step for step in block.steps if step[2] in wanted])
         for block in code.blocks
     ]
+
+
+_COMPARES: Final = re.compile(r"s_cmpk?_(eq|lg|ne|gt|ge|lt|le)_([iu])32")
+_VCC_BITS: Final = scalar_bits(VCC, 2)
+_MOST_STEPS: Final = 6
+"""From a branch back to the comparison."""
+_SEEN: Final = 3
+"""Iterations by which the compared values have to have moved alike."""
+
+
+class CountedLoop(Struct):
+    """A loop whose last branch goes by a comparison of two scalars.
+
+    `goes_on`: which comparison of left - right with 0 lets it go on: `lt`, `ne`, …
+    """
+
+    left: Operand
+    right: Operand
+    goes_on: str
+    signed: bool
+    _numbers: Array | None = None
+    _distances: list[Array] = field(default_factory=list)
+
+    def left_over(self, waves: Waves, numbers: Array) -> Array | None:
+        """Iterations that waves still run, int64 [wave]; None where that cannot be told yet.
+
+        `waves`: they stand at the branch, and all go on. `numbers`: of them among all waves.
+        """
+        distance = self._value(self.left, waves) - self._value(self.right, waves)
+        if self._numbers is None or not np.array_equal(self._numbers, numbers):
+            self._numbers, self._distances = numbers, []
+        self._distances = [*self._distances[1 - _SEEN :], distance]
+        if len(self._distances) < _SEEN:
+            return None
+        steps = np.diff(np.stack(self._distances), axis=0)
+        step = steps[0]
+        if (steps != step).any() or not step.all():
+            return None
+        return _until_it_ends(self.goes_on, distance, step)
+
+    def _value(self, operand: Operand, waves: Waves) -> Array:
+        if operand.kind == "constant" and operand.integer is not None:
+            return np.full(waves.count, operand.integer, np.int64)
+        words: Array = waves.scalar[operand.first]
+        return words.view(np.int32).astype(np.int64) if self.signed else words.astype(np.int64)
+
+
+def counted_loop(
+    code: PreparedCode, block: CodeBlock, inside: Collection[int]
+) -> CountedLoop | None:
+    """The comparison that a loop's last branch goes by; None where it is none of two scalars.
+
+    `block`: that ends with the branch.
+    """
+    name = code.decoded[block.leave.site].name
+    if name not in _BRANCHES:
+        return None
+    register, when_set = _BRANCHES[name]
+    finder = _Finder(code, inside)
+    site: int | None = block.leave.site
+    # From the branch back to the comparison, through masks that it is made into.
+    for _ in range(_MOST_STEPS):
+        site = finder.writer(register, site) if site is not None else None
+        if site is None:
+            return None
+        parts = code.decoded[site]
+        match = _COMPARES.fullmatch(parts.name)
+        if match is not None:
+            return _of_comparison(
+                parts, match, when_set == (block.leave.target in inside), finder.unchanged(site)
+            )
+        step = _through(parts, register)
+        if step is None:
+            return None
+        register, is_same = step
+        when_set = when_set == is_same
+    return None
+
+
+def _of_comparison(
+    parts: Decoded, match: re.Match[str], goes_on_when_true: bool, unchanged: bool
+) -> CountedLoop | None:
+    left, right = parts.operands
+    known = all(
+        o.kind == "sgpr" or (o.kind == "constant" and o.integer is not None) for o in (left, right)
+    )
+    if not known or not unchanged:
+        return None
+    relation = {"lg": "ne"}.get(match[1], match[1])
+    return CountedLoop(
+        left, right, relation if goes_on_when_true else _OPPOSITE[relation], match[2] == "i"
+    )
+
+
+def _through(parts: Decoded, register: int) -> tuple[int, bool] | None:
+    """What a mask is made of: its register, and whether it is set where that is; None: unknown."""
+    sources = parts.operands[1:]
+    if parts.name in ("s_cselect_b64", "s_cselect_b32") and len(sources) > 1:
+        values = sources[0].integer, sources[1].integer
+        return _SELECTED.get(values)
+    masks = [bits_of(source) for source in sources if source.kind == "sgpr"]
+    others = [bits for bits in masks if bits & ~EXEC_BITS]
+    if parts.name.startswith(("s_mov_b", "s_and_b")) and len(others) == 1:
+        return others[0], True
+    if parts.name.startswith("s_andn2_b") and len(masks) > 1 and not masks[0] & ~EXEC_BITS:
+        return masks[1], False
+    return None
+
+
+class _Finder:
+    """Looks for what wrote a register within a loop."""
+
+    def __init__(self, code: PreparedCode, inside: Collection[int]) -> None:
+        self._effects = [
+            with_scc(effect, parts)
+            for effect, parts in zip(code.effects, code.decoded, strict=True)
+        ]
+        self._decoded = code.decoded
+        self._starts = {
+            site: block.start
+            for block in code.function.blocks
+            for site in range(block.start, block.stop)
+        }
+        self._sites = sorted(
+            site for number in inside for site in range(*_range(code.blocks[number]))
+        )
+
+    def writer(self, register: int, before: int) -> int | None:
+        """The instruction that wrote a register last: in the same block, or the loop's only one."""
+        for site in range(before - 1, self._starts[before] - 1, -1):
+            if self._effects[site].writes & register:
+                return site
+        if register & SCC_BIT:
+            return None
+        writers = [site for site in self._sites if self._effects[site].writes & register]
+        return writers[0] if len(writers) == 1 else None
+
+    def unchanged(self, comparison: int) -> bool:
+        """Whether what a comparison reads keeps its value until the loop's last branch."""
+        read = self._effects[comparison].reads
+        behind = [site for site in self._sites if site > comparison]
+        return not any(self._effects[site].writes & read for site in behind)
+
+
+def _range(block: CodeBlock) -> tuple[int, int]:
+    return block.first, block.stop
+
+
+_BRANCHES: Final = {
+    "s_cbranch_scc0": (SCC_BIT, False),
+    "s_cbranch_scc1": (SCC_BIT, True),
+    "s_cbranch_vccz": (_VCC_BITS, False),
+    "s_cbranch_vccnz": (_VCC_BITS, True),
+}
+"""What each branch goes by, and whether it is taken where that is set."""
+_SELECTED: Final[dict[tuple[int | None, int | None], tuple[int, bool]]] = {
+    (-1, 0): (SCC_BIT, True),
+    (0, -1): (SCC_BIT, False),
+}
+_OPPOSITE: Final = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+
+
+def _until_it_ends(goes_on: str, distance: Array, step: Array) -> Array | None:
+    """How many steps it takes until a distance from 0 no longer lets the loop go on."""
+    if goes_on == "ne":
+        count, rest = np.divmod(-distance, step)
+        return count if (rest == 0).all() and (count > 0).all() else None
+    if goes_on in ("gt", "ge"):
+        distance, step = -distance, -step
+        goes_on = {"gt": "lt", "ge": "le"}[goes_on]
+    if goes_on not in ("lt", "le") or (step <= 0).any():
+        return None
+    # It goes on while the distance is below 0, or at most 0.
+    return -(distance // step) if goes_on == "lt" else -distance // step + 1

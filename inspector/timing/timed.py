@@ -18,10 +18,9 @@ from ..emulator.memory import Buffer
 from ..emulator.start import waves_of
 from ..machines.rates import rates_of
 from ..model import Function, Machine
-from ..model.rates import Rates
-from .costs import LOAD, STORE, Costs, costs_of
+from ..model.machine import Rates
+from .costs import LOAD, STORE, UNITS, Costs, CuTime, Shares, Sharing, costs_of
 from .cu import ComputeUnit
-from .cu_values import UNITS, CuTime, Shares, Sharing
 from .device import MOST_WAVES, Device, Placement, place, shares_of
 from .misses import (
     Caches,

@@ -24,11 +24,10 @@ from ..emulator.registry import Step
 from ..emulator.start import waves_of
 from ..emulator.waves import Array, Waves
 from ..model import Function
-from .recorder import Recorder
-from .thinning import Thinned
-from .trip_counts import CountedLoop, counted_loop
+from .thinning import CountedLoop, Thinned, counted_loop
 from .wave_traces import (
     AccessEvent,
+    Recorder,
     Run,
     Shares,
     TracedLoop,

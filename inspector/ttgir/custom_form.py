@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..model import TtgirType
-from .attrs import FileContext, parse_attribute, parse_dict, parse_type, starts_type
+from .attrs import FileContext, parse_attribute, parse_dict, parse_type, plain, starts_type
 from .drafts import OpDraft
 from .lexer import Cursor
 from .locs import parse_loc
-from .opforms import FUNCTIONS, INLINE_FLAGS
-from .values import plain
+from .result_types import FUNCTIONS, INLINE_FLAGS
 
 
 class CustomFormReader:

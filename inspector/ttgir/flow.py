@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from ..base.recent_results import kept_for_recent
 from ..model import SourceLoc, TtgirModule, TtgirOp
-from .opforms import FUNCTIONS
 from .queries import DOTS, LOADS, LOOPS
+from .result_types import FUNCTIONS
 
 UNKNOWN = -1
 """The value of a name that no operation before its use defines."""

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 
 from ..model import SourceLoc
+from .attrs import number, unquote
 from .lexer import MAX_DEPTH, Cursor
 from .lines import LocationLine
-from .values import number, unquote
 
 MAX_FRAMES = 64
 """Limit on an inlined-at chain; hostile tables can double its length line by line."""

@@ -12,13 +12,13 @@ import numpy as np
 from msgspec import Struct
 
 from ..model import TtgirModule, TtgirOp
-from .axes.tiles import tile_of
+from .attrs import undense
+from .axes.widths import tile_of
 from .conversions import tile_bytes
 from .executions import MOST_WORKGROUPS, Numbers, computed, constant, in_range, program_number
 from .flow import UNKNOWN, DataFlow, flow_of
-from .opforms import FUNCTIONS
 from .queries import LOADS
-from .values import undense
+from .result_types import FUNCTIONS
 
 _MIXING: Final = frozenset(
     ("arith.divsi", "arith.divui", "arith.remsi", "arith.remui", "arith.andi", "arith.shrui",

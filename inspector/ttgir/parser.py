@@ -6,13 +6,12 @@ from typing import Any
 
 from ..base.errors import KinspectError
 from ..model import Layout, TtgirModule, TtgirOp
-from .attrs import FileContext, make_layout, parse_attribute, parse_type, with_alias
+from .attrs import FileContext, make_layout, parse_attribute, parse_type, plain, with_alias
 from .drafts import OpRead
 from .lexer import Cursor
 from .locs import Loc, LocTable, parse_loc
-from .opforms import FUNCTIONS
+from .result_types import FUNCTIONS
 from .statement import StatementParser
-from .values import plain
 
 MAX_NOTES = 20
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 import functools
 
 from ..model import TtgirType
-from .attrs import UNKNOWN_TYPE, FileContext, parse_dict, parse_type
+from .attrs import UNKNOWN_TYPE, FileContext, float_bits, parse_dict, parse_type, unquote
 from .custom_form import CustomFormReader, read_properties, read_types
 from .drafts import OpDraft, OpRead
 from .lexer import MAX_DEPTH, Cursor
 from .lines import Statement, StatementForm, number_of, number_of_type, numbered
 from .locs import Alias, parse_loc
-from .opforms import (
+from .result_types import (
     FUNCTIONS,
     INLINE_NAMES,
     OPERAND_ORDER,
     SHADOWING,
     VISIBILITIES,
     in_own_order,
+    result_types,
 )
-from .result_types import result_types
-from .values import float_bits, unquote
 
 MAX_RESULTS = 4096
 

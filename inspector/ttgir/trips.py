@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from ..metrics.triton_loads import same_iteration
 from ..model import TtgirOp
+from .conversions import CONVERSIONS, Movements
 from .flow import UNKNOWN, DataFlow
-from .movements import CONVERSIONS, Movements
 from .queries import (
     DOTS,
     LOADS_TO_LDS,
@@ -27,7 +28,6 @@ from .queries import (
     in_dialects,
     is_tile,
 )
-from .unpipelined import same_iteration
 
 _ELEMENTWISE = (
     "arith.",

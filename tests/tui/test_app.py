@@ -16,7 +16,7 @@ from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
 from kinspect.tui.page_table import PAGES
 from kinspect.tui.pages import Page, page_class
-from kinspect.tui.screens.command_list import commands
+from kinspect.tui.screens.list_chooser import commands
 from kinspect.tui.themes import THEMES
 from msgspec.structs import replace
 from textual.color import Color

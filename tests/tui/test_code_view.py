@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kinspect.tui.themes import THEMES
 from kinspect.tui.widgets.code import CodeView, Text
-from kinspect.tui.widgets.code_text import VisibleRows
+from kinspect.tui.widgets.code_rows import VisibleRows
 from kinspect.tui.widgets.styled import _changed_rows, _thumb
 from rich.segment import Segment, Segments
 from textual.app import App, ComposeResult

@@ -17,10 +17,9 @@ from kinspect.inspector.base.version import VERSION
 from kinspect.inspector.model import Artifact, Report
 from kinspect.inspector.report import saved
 from kinspect.inspector.report.json_read import SavedReport
-from kinspect.tui.export import FORMATS, Picture, write
 from kinspect.tui.pages import Page
-from kinspect.tui.screens.export import ExportScreen
-from kinspect.tui.state import State
+from kinspect.tui.preferences import State
+from kinspect.tui.screens.export import FORMATS, ExportScreen, Picture, write
 from msgspec.structs import replace
 from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME

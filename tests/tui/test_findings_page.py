@@ -12,8 +12,8 @@ from kinspect.inspector.model import Finding, Location, Report, Saving
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.findings import findings_page as module
 from kinspect.tui.screens.findings.findings_page import FindingsPage
+from kinspect.tui.widgets.code import RowList
 from kinspect.tui.widgets.filter_line import FilterLine
-from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
 from tui_kernels import tuned
 from tui_screens import SIZES, snapshot, text_of

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from kinspect.inspector.model import ErrorRecord, Report
-from kinspect.tui.screens.text_dialogues import ExplainScreen
+from kinspect.tui.screens.dialogue import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import text_of

@@ -14,12 +14,16 @@ from kinspect.inspector.bench.history.store import FILE, History
 from kinspect.inspector.explain.plot import MARKS, Chart, Series, Tick
 from kinspect.inspector.model import Report
 from kinspect.tui.application import Opening
-from kinspect.tui.screens.history.dialogues import RunScreen
-from kinspect.tui.screens.history.history_page import HistoryPage
-from kinspect.tui.screens.history.queries import history_at, kernel_history, number, overview
+from kinspect.tui.screens.history.history_page import HistoryPage, RunScreen
+from kinspect.tui.screens.history.history_queries import (
+    history_at,
+    kernel_history,
+    number,
+    overview,
+)
 from kinspect.tui.screens.history.run_plot import RunPlot, drawn, legend, picture, scale_of
 from kinspect.tui.screens.list_chooser import ListChooser
-from kinspect.tui.widgets.filtered_list import RowList
+from kinspect.tui.widgets.code import RowList
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
 from test_history import BENCH

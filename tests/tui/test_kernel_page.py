@@ -30,11 +30,11 @@ from kinspect.inspector.pipeline.events import Reported
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.present import kernel as present
 from kinspect.inspector.present.document import plain
-from kinspect.tui.screens.kernel.head import head_of
+from kinspect.tui.screens.dialogue import ExplainScreen
+from kinspect.tui.screens.kernel.kernel_head import head_of
 from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from kinspect.tui.screens.kernel.linked_texts import first_line
-from kinspect.tui.screens.kernel.pane import Pane
-from kinspect.tui.screens.text_dialogues import ExplainScreen
+from kinspect.tui.screens.kernel.panes import Pane
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static

@@ -12,11 +12,11 @@ from kinspect.inspector.explain.code.line_figures import DEFAULT
 from kinspect.inspector.model import KernelReport, LaneUse, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.tui.preferences import State
 from kinspect.tui.screens.columns_menu import ColumnsMenu
 from kinspect.tui.screens.kernel.card import facts_of
 from kinspect.tui.screens.kernel.kernel_page import NOTHING_HOT, KernelPage
-from kinspect.tui.screens.kernel.pane import Pane
-from kinspect.tui.state import State
+from kinspect.tui.screens.kernel.panes import Pane
 from kinspect.tui.widgets.code import CodeView
 from msgspec.structs import replace
 from textual.events import Click

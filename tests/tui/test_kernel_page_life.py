@@ -10,8 +10,8 @@ from typing import Any
 from kinspect.inspector.model import Artifact, Report
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.kernel_page import KernelPage
-from kinspect.tui.screens.kernel.pane import Pane
-from kinspect.tui.widgets.code_text import Text, merged
+from kinspect.tui.screens.kernel.panes import Pane
+from kinspect.tui.widgets.code_rows import Text, merged
 from kinspect.tui.widgets.find import Search, Trail, place, step
 from msgspec.structs import replace
 from textual.pilot import Pilot

@@ -25,14 +25,13 @@ from kinspect.inspector.model import (
 )
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.profile.placing.loop_costs import with_lines
-from kinspect.inspector.profile.placing.stalls import source_costs
+from kinspect.inspector.profile.placing.stalls import source_costs, with_lines
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
-from kinspect.tui.screens.kernel.columns import WIDTH, share_cell
+from kinspect.tui.screens.dialogue import ExplainScreen
 from kinspect.tui.screens.kernel.kernel_page import KernelPage
+from kinspect.tui.screens.kernel.line_columns import WIDTH, share_cell
 from kinspect.tui.screens.profile.profile_page import ProfilePage
-from kinspect.tui.screens.text_dialogues import ExplainScreen
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from tui_screens import SIZES, each_size, snapshots, text_of, until

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.compare.sweep.figures import figures_of
-from kinspect.inspector.compare.sweep.pareto import front
+from kinspect.inspector.compare.sweep.swept_points import front
 from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Reported
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp
+from kinspect.tui.preferences import State
 from kinspect.tui.screens.columns_menu import ColumnsMenu
-from kinspect.tui.screens.kernels.columns import COLUMNS, DEFAULT
+from kinspect.tui.screens.dialogue import FailureScreen
+from kinspect.tui.screens.kernels.kernel_columns import COLUMNS, DEFAULT
 from kinspect.tui.screens.kernels.kernels_page import KernelsPage
-from kinspect.tui.screens.text_dialogues import FailureScreen
-from kinspect.tui.state import State
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
 from textual.pilot import Pilot

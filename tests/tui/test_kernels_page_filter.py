@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from kinspect.inspector.model import Report
 from kinspect.inspector.pipeline.events import Reported
-from kinspect.tui.screens.kernels.columns import COLUMNS
-from kinspect.tui.screens.kernels.filter import FilterError, KernelSets, parse
+from kinspect.tui.screens.kernels.kernel_columns import COLUMNS
+from kinspect.tui.screens.kernels.kernel_rows import FilterError, KernelSets, parse
+from kinspect.tui.screens.kernels.kernel_tree import Leaf, Leaves, is_descending, ordered, tree
 from kinspect.tui.screens.kernels.kernels_page import KernelsPage
-from kinspect.tui.screens.kernels.leaves import Leaf, Leaves
-from kinspect.tui.screens.kernels.tree import is_descending, ordered, tree
 from kinspect.tui.session import Session
 from msgspec.structs import replace
 from textual.pilot import Pilot

@@ -12,9 +12,8 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model import ErrorRecord, KernelReport, Metric, Report
 from kinspect.inspector.pipeline.events import Captured, Compiled, Failed, Reported
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.tui.export import write
-from kinspect.tui.screens.export import ExportScreen
-from kinspect.tui.screens.leaving import LeaveScreen
+from kinspect.tui.screens.dialogue import LeaveScreen
+from kinspect.tui.screens.export import ExportScreen, write
 from kinspect.tui.session import Session
 from msgspec.structs import replace
 from textual.widgets import Input

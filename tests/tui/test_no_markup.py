@@ -14,12 +14,11 @@ from kinspect.inspector.bench.history.store import FILE, History
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
-from kinspect.tui.screens.dialogue import entitle
+from kinspect.tui.screens.dialogue import ExplainScreen, FailureScreen, entitle
 from kinspect.tui.screens.help import HelpScreen
-from kinspect.tui.screens.history.dialogues import RunScreen
+from kinspect.tui.screens.history.history_page import RunScreen
 from kinspect.tui.screens.list_chooser import Choice, ListChooser
 from kinspect.tui.screens.recompile import RecompileScreen
-from kinspect.tui.screens.text_dialogues import ExplainScreen, FailureScreen
 from kinspect.tui.screens.trials import TrialsScreen
 from msgspec.structs import replace
 from textual.containers import VerticalScroll

@@ -14,9 +14,8 @@ from kinspect.inspector.model import Demand, KernelReport, Report
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from kinspect.tui.screens.list_chooser import ListChooser
-from kinspect.tui.screens.occupancy.answer import answer_lines, why_two
-from kinspect.tui.screens.occupancy.curves import curves
-from kinspect.tui.screens.occupancy.fields import (
+from kinspect.tui.screens.occupancy.occupancy_answer import answer_lines, curves, why_two
+from kinspect.tui.screens.occupancy.occupancy_fields import (
     FIELDS,
     Query,
     fields_after_step,

@@ -13,18 +13,17 @@ from kinspect.inspector.compile.passes import PassDump, diff, read_passes
 from kinspect.inspector.model import Artifact, KernelReport, Report, Variant
 from kinspect.inspector.pipeline.events import Reported
 from kinspect.tui import child_process
+from kinspect.tui.screens.dialogue import ExplainScreen
 from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from kinspect.tui.screens.list_chooser import ListChooser
-from kinspect.tui.screens.passes import reading
+from kinspect.tui.screens.passes import dump_reading
 from kinspect.tui.screens.passes.diff_view import DiffView, diff_text, whole_line
-from kinspect.tui.screens.passes.pass_line import PassLine
-from kinspect.tui.screens.passes.pass_list import PassList
+from kinspect.tui.screens.passes.dump_reading import PassText, line_change
+from kinspect.tui.screens.passes.pass_list import PassLine, PassList
+from kinspect.tui.screens.passes.pass_timeline import Timeline, levels
 from kinspect.tui.screens.passes.passes_page import PassesPage
-from kinspect.tui.screens.passes.reading import PassText, line_change
-from kinspect.tui.screens.passes.timeline import Timeline, levels
-from kinspect.tui.screens.text_dialogues import ExplainScreen
+from kinspect.tui.widgets.code import RowList
 from kinspect.tui.widgets.filter_line import FilterLine
-from kinspect.tui.widgets.filtered_list import RowList
 from msgspec.structs import replace
 from textual.pilot import Pilot
 from textual.widgets import Static
@@ -335,7 +334,7 @@ async def test_a_dump_that_vanishes(
 async def test_a_big_dump_is_read_by_another_process(
     opened: Any, report: Report, path: Path, dump: PassDump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "CHILD_BYTES", 0)
+    monkeypatch.setattr(dump_reading, "CHILD_BYTES", 0)
     async with opened(page="passes", of=dumped(report, path)) as pilot:
         await read(pilot, dump)
         await pilot.press("m", "n", "n")
@@ -343,7 +342,7 @@ async def test_a_big_dump_is_read_by_another_process(
 
 
 def test_a_process_that_is_given_up_is_ended(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "CHILD_BYTES", 0)
+    monkeypatch.setattr(dump_reading, "CHILD_BYTES", 0)
     started: list[Any] = []
     popen = child_process.subprocess.Popen
 
@@ -352,25 +351,25 @@ def test_a_process_that_is_given_up_is_ended(path: Path, monkeypatch: pytest.Mon
         return started[-1]
 
     monkeypatch.setattr(child_process.subprocess, "Popen", noted)
-    assert list(reading.results_from_child(path, None, lambda: True)) == []
+    assert list(dump_reading.results_from_child(path, None, lambda: True)) == []
     assert started[0].poll() is not None
 
 
 def test_both_ways_of_reading_agree(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = list(reading.results_from_child(path, None, lambda: False))
-    monkeypatch.setattr(reading, "CHILD_BYTES", 0)
-    assert list(reading.results_from_child(path, None, lambda: False)) == here
-    (one,) = reading.results_from_child(path, (3, 3), lambda: False)
+    here = list(dump_reading.results_from_child(path, None, lambda: False))
+    monkeypatch.setattr(dump_reading, "CHILD_BYTES", 0)
+    assert list(dump_reading.results_from_child(path, None, lambda: False)) == here
+    (one,) = dump_reading.results_from_child(path, (3, 3), lambda: False)
     state = read_passes(path, changes=False).state(3)
-    assert one == reading.SpanResult((3, 3), PassText(state))
+    assert one == dump_reading.SpanResult((3, 3), PassText(state))
 
 
 def test_a_text_that_nobody_reads_is_cut(
     path: Path, dump: PassDump, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = diff(dump, 43, 44).splitlines()
-    monkeypatch.setattr(reading, "MAX_CHARS", 5000)
-    made = reading.pass_text(dump, (43, 44))
+    monkeypatch.setattr(dump_reading, "MAX_CHARS", 5000)
+    made = dump_reading.pass_text(dump, (43, 44))
     assert made.change == line_change(diff(dump, 43, 44))
     *lines, last = made.text.splitlines()
     assert len(made.text) < 5100
@@ -381,7 +380,7 @@ def test_a_text_that_nobody_reads_is_cut(
 # ------------------------------------------------------------------ the history of a line
 
 
-@pytest.mark.parametrize("child_bytes", [0, reading.CHILD_BYTES])
+@pytest.mark.parametrize("child_bytes", [0, dump_reading.CHILD_BYTES])
 async def test_the_passes_that_changed_an_operation(
     opened: Any,
     report: Report,
@@ -390,7 +389,7 @@ async def test_the_passes_that_changed_an_operation(
     child_bytes: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading, "CHILD_BYTES", child_bytes)
+    monkeypatch.setattr(dump_reading, "CHILD_BYTES", child_bytes)
     history = history_of(dump, "tt.dot@34")
     events = [event.index for event in history.events]
     key = next(k.id for k in report.kernels if k.name == "small")

@@ -29,18 +29,23 @@ from kinspect.inspector.model.recording import (
     TopKernel,
 )
 from kinspect.inspector.pipeline.events import Profiled, Reported
-from kinspect.inspector.profile.placing.loop_costs import with_lines
+from kinspect.inspector.profile.placing.stalls import with_lines
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
 from kinspect.tui.pages import page_class
-from kinspect.tui.screens.profile.columns import columns, ordered
-from kinspect.tui.screens.profile.detail import of_kernel
+from kinspect.tui.preferences import State
 from kinspect.tui.screens.profile.dispatches import MAX_LISTED, dispatch_list
-from kinspect.tui.screens.profile.lower import Lower
+from kinspect.tui.screens.profile.measured_kernels import (
+    columns,
+    filtered,
+    of_profile,
+    ordered,
+    point,
+)
+from kinspect.tui.screens.profile.profile_details import of_kernel
 from kinspect.tui.screens.profile.profile_page import ProfilePage
-from kinspect.tui.screens.profile.rows import filtered, of_profile, point
+from kinspect.tui.screens.profile.profile_views import Lower
 from kinspect.tui.session import RunProgress
-from kinspect.tui.state import State
 from kinspect.tui.widgets.document_text import content
 from kinspect.tui.widgets.filter_line import FilterLine
 from kinspect.tui.widgets.roofline import Roofline
@@ -517,6 +522,6 @@ async def test_without_measured_data_it_says_how_to_get_some(opened: Callable[..
 
 
 def test_the_titles_of_the_views_name_no_keys() -> None:
-    from kinspect.tui.screens.profile.lower import _TABS, VIEWS
+    from kinspect.tui.screens.profile.profile_views import _TABS, VIEWS
 
     assert [*_TABS.values()] == ["kernel", *VIEWS]

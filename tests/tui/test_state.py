@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
-from kinspect.tui.state import State, state_file
+from kinspect.tui.preferences import State, state_file
 from kinspect.tui.themes import THEMES
 
 

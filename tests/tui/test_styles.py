@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 from kinspect.tui.themes import THEMES
-from kinspect.tui.widgets.keys import Keys
+from kinspect.tui.widgets.heading import Keys
 from kinspect.tui.widgets.scorecard import Card, CardBlock, CardFact, ScoreCard
 from kinspect.tui.widgets.step_plot import StepFunction, StepPlot
 from kinspect.tui.widgets.styles import PartedWidget

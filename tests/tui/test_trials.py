@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.compare.times import time_change
-from kinspect.inspector.compare.trials.results import TrialRow
+from kinspect.inspector.compare.trials.trial_results import TrialRow
 from kinspect.inspector.model import Change, KernelReport, Report, Trial
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request

@@ -10,8 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from ..key_table import bind
-from ..widgets.table import Table
-from ..widgets.table_rows import ColumnHead, TableRow
+from ..widgets.table import ColumnHead, Table, TableRow
 from .dialogue import Dialogue, entitle
 
 _TITLE = 17  # cells for a column's box and title

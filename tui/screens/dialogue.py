@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
+from rich.text import Text
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen, ScreenResultType
 from textual.widget import Widget
+from textual.widgets import Static
 
+from ...inspector.model import ErrorRecord
 from ..key_table import bind
 
 
@@ -67,3 +72,95 @@ class TextDialogue(Dialogue[None]):
         """Scrolls to the top (0) or the bottom (-1)."""
         box = self.query_one(VerticalScroll)
         box.scroll_to(y=box.max_scroll_y if end else 0, animate=False)
+
+
+class ExplainScreen(TextDialogue):
+    """An explanation of the instruction or finding under the cursor."""
+
+    DEFAULT_CSS = """
+    ExplainScreen > VerticalScroll {
+        max-width: 100; max-height: 85%; border-title-style: bold;
+    }
+    """
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__()
+        self._title = title
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll() as frame:
+            entitle(frame, self._title, "escape closes")
+            yield Static(self._text, markup=False)
+
+
+class FailureScreen(TextDialogue):
+    """A failure in full, with the end of the user's code's output."""
+
+    DEFAULT_CSS = """
+    FailureScreen > VerticalScroll { border: round $error; border-title-color: $error; }
+    FailureScreen .hint { color: $accent; margin-top: 1; }
+    FailureScreen .head { color: $foreground 60%; margin-top: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [bind("copy", "copy", "Copy", show=False)]
+
+    def __init__(self, error: ErrorRecord) -> None:
+        super().__init__()
+        self._error = error
+
+    def compose(self) -> ComposeResult:
+        error = self._error
+        with VerticalScroll() as scroll:
+            entitle(scroll, f"failed to {error.stage}", "y copies  esc closes")
+            where = "  ".join(part for part in (error.kernel, error.file) if part)
+            yield Static(where, markup=False, classes="where")
+            yield Static(error.message, markup=False, classes="message")
+            if error.hint:
+                yield Static(f"→ {error.hint}", markup=False, classes="hint")
+            if error.output:
+                yield Static("what it printed:", markup=False, classes="head")
+                yield Static(error.output.rstrip(), markup=False, classes="output")
+
+    def action_copy(self) -> None:
+        error = self._error
+        parts = (error.file, error.kernel, f"{error.stage}: {error.message}", error.hint)
+        self.app.copy_to_clipboard("\n".join(part for part in (*parts, error.output) if part))
+        self.notify("copied", timeout=2)
+
+
+Choice = Literal["save", "discard", "stay"]
+
+
+class LeaveScreen(Dialogue[Choice]):
+    """Asks what to do with what would be lost.
+
+    Args:
+        save: what saves it, in words; "" where nothing can.
+    """
+
+    DEFAULT_CSS = "LeaveScreen > Vertical { max-width: 64; border: round $warning; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s,enter", "dismiss('save')", "Save, then leave", show=False),
+        Binding("d", "dismiss('discard')", "Discard and leave", show=False),
+        Binding("escape,q", "dismiss('stay')", "Stay", show=False),
+    ]
+
+    def __init__(self, losses: Sequence[str], save: str) -> None:
+        super().__init__()
+        self._losses = losses
+        self._save = save
+
+    def compose(self) -> ComposeResult:
+        choices = (("s", self._save), ("d", "leave without it"), ("esc", "stay"))
+        text = Text("\n").join(Text(loss) for loss in self._losses)
+        text.append("\n")
+        for key, choice in choices:
+            if choice:
+                text.append(f"\n {key:<4}", "bold").append(choice)
+        box = Vertical()
+        entitle(box, "Leave kinspect?")
+        with box:
+            yield Static(text, markup=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return bool(self._save) or parameters != ("save",)

@@ -21,13 +21,12 @@ from ..child_process import MessagingChild
 from ..key_table import bind
 from ..session import SessionKernel
 from ..widgets.bars import Piece
-from ..widgets.table import Table
-from ..widgets.table_rows import ColumnHead, TableRow
+from ..widgets.table import ColumnHead, Table, TableRow
 from .dialogue import Dialogue, entitle
 from .recompile import RECOMPILE
 
 if TYPE_CHECKING:
-    from ...inspector.compare.trials.results import TrialRow
+    from ...inspector.compare.trials.trial_results import TrialRow
     from ..application import Application
 
 _FIGURES = (

@@ -15,10 +15,10 @@ from textual.geometry import Size
 from textual.message import Message
 
 from ..key_table import bind
-from .code_rows import CodeRows, no_hits
-from .code_text import Cell, Hit, Hits, Span, Text, VisibleRows, cut
+from .code_rows import Cell, CodeRows, Hit, Hits, Span, Text, VisibleRows, cut, no_hits
 
 __all__ = ["Cell", "CodeView", "Hit", "Hits", "Span", "Text", "cut"]
+
 
 _ROWS = 40  # of a view that has no size yet
 _CONTEXT = 2  # rows that are kept visible above and below the cursor
@@ -301,3 +301,44 @@ class CodeView(CodeRows, can_focus=True):
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
         self._refresh_lines((self._cursor,))
+
+
+def word_filter(typed: str) -> Callable[[str], bool]:
+    """A test of texts: whether they contain all words of a filter, in any letter case."""
+    words = typed.lower().split()
+
+    def has_words(text: str) -> bool:
+        lowered = text.lower()
+        return all(word in lowered for word in words)
+
+    return has_words
+
+
+class RowList(CodeView):
+    """A list with one line for each row; enter or a double click opens a row, space folds it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [bind("open", "open", "Open")]
+
+    class Opened(Message):
+        """The user opened a row."""
+
+        def __init__(self, rows: RowList, line: int) -> None:
+            super().__init__()
+            self.rows, self.line = rows, line
+
+    class Folded(Opened):
+        """The user folded or unfolded the group of a row."""
+
+    def action_open(self) -> None:
+        """Reports that the row under the cursor was opened."""
+        if self.shown.lines:
+            self.post_message(self.Opened(self, self.cursor))
+
+    def action_fold(self) -> None:
+        """Reports that the row's group was folded or unfolded; only the page knows the groups."""
+        if self.shown.lines:
+            self.post_message(self.Folded(self, self.cursor))
+
+    def on_click(self, event: Click) -> None:
+        if event.chain == 2:
+            self.action_open()

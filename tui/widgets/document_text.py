@@ -9,8 +9,7 @@ from itertools import zip_longest
 from textual.content import Content
 
 from ...inspector.present.document import Block, Section, Table, Tone, plain
-from ...inspector.present.paper import wrapped
-from ...inspector.present.text import lines_of
+from ...inspector.present.text import lines_of, wrapped
 from .bars import Piece
 
 DIM = "$foreground 60%"

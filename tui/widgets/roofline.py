@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.events import Click
 from textual.message import Message
 
-from .plot import Piece, Plot
+from .styles import Piece, Plot
 
 _LEAST_SIZE = (26, 7)  # columns and rows below which a sentence replaces the plot
 _MARGIN = 7  # columns left of the plot: "100 T ┤"

@@ -11,7 +11,7 @@ from msgspec import Struct
 from textual.events import Click
 from textual.message import Message
 
-from .plot import Piece, Plot
+from .styles import Piece, Plot
 
 Point = tuple[float, float]
 

@@ -7,12 +7,18 @@ the whole foreground, and a tint of the primary colour as the primary colour its
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, ClassVar
 
+from rich.console import Console
+from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual.app import App
 from textual.color import Color
 from textual.css.styles import StylesBase
+from textual.strip import Strip
 from textual.widget import Widget
 
 _TINTS = ("256", "truecolor", "windows")
@@ -73,3 +79,52 @@ def reverse(widget: Widget) -> Style:
 def tinted(app: App[object]) -> bool:
     """Whether the terminal shows tints: not in 16 colours, and not under NO_COLOR."""
     return not app.no_color and app.console.color_system in _TINTS
+
+
+def broken(text: Text, console: Console, width: int, most: int) -> list[Text]:
+    """A text over at most so many lines, with an ellipsis in place of what is left out."""
+    lines = list(text.wrap(console, max(1, width), no_wrap=False))
+    for line in lines:
+        line.rstrip()
+    if len(lines) > most:
+        rest = Text(" ").join(lines[most - 1 :])
+        rest.truncate(width, overflow="ellipsis")
+        lines[most - 1 :] = [rest]
+    return lines
+
+
+Piece = tuple[str, str]
+"""Text of a row, and the part of the plot in whose style it stands."""
+
+
+class Plot(PartedWidget):
+    """A plot in any size; `draw` makes its rows."""
+
+    def __init__(self, *, id: str | None = None) -> None:  # Textual's id of the widget
+        super().__init__(id=id)
+        self._rows: Sequence[Sequence[Piece]] | None = None  # None: to be drawn
+
+    def draw(self) -> Sequence[Sequence[Piece]]:
+        """The rows for the present size."""
+        raise NotImplementedError
+
+    def redraw(self) -> None:
+        self._rows = None
+        self.refresh()
+
+    def on_resize(self) -> None:
+        """Redraws the plot in the new size."""
+        self._rows = None
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.size.width, self.rich_style
+        if self._rows is None:
+            self._rows = self.draw()
+        if y >= len(self._rows):
+            return Strip.blank(width, base)
+        runs = groupby(self._rows[y], key=lambda piece: piece[1])
+        segments = [
+            Segment("".join(text for text, _ in run), base + self.part_style(part))
+            for part, run in runs
+        ]
+        return Strip(segments).adjust_cell_length(width, base)

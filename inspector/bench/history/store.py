@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ...base.errors import KinspectError
 from ...base.writing import reason
 from ...machines.products import find_product
-from ..suite.results import GIB, Bench, EarlierResult, Timed
+from ..suite.bench_results import GIB, Bench, EarlierResult, Timed
 from .analyses import AnalysedKernel, Analysis, AnalysisRun, Sighting
 from .schema import ANALYSES_SINCE, SCHEMA_VERSION, VARIABLE, guard, set_up, version_of
 

@@ -27,14 +27,41 @@ from ...pipeline.jobs import Request
 from ...pipeline.naming import label_of
 from ..passdiff import kind_of
 from ..stages import Comparison, compare
-from .compiles import Build, Compiled, Kernel, build_of, figures_of, pass_dump, side_of
-from .defaults import Defaults, defaults_of
-from .llvm_inputs import differences, exchanged, with_attributes
+from .blamed_layers import (
+    COMPILE_SECONDS,
+    Blame,
+    Layer,
+    Share,
+    SlowPass,
+    Step,
+    Verdict,
+    differing_metric,
+    guilty_of,
+    noise_of,
+    shares_of,
+    verdict_of,
+)
+from .compiles import (
+    Build,
+    Compiled,
+    Kernel,
+    build_of,
+    cpu_seconds,
+    figures_of,
+    pass_dump,
+    seconds_from_ttir,
+    side_of,
+    slow_pass,
+)
+from .exchanges import (
+    Defaults,
+    defaults_of,
+    differences,
+    exchanged,
+    newer_spellings,
+    with_attributes,
+)
 from .pass_bisection import guilty_passes
-from .respelling import newer_spellings
-from .results import COMPILE_SECONDS, Blame, Layer, Share, SlowPass, Step, Verdict
-from .timing import cpu_seconds, seconds_from_ttir, slow_pass
-from .verdicts import differing_metric, guilty_of, noise_of, shares_of, verdict_of
 
 
 def blame(request: Request, tritons: tuple[str, str], metric: str | None = None) -> Blame:

@@ -8,9 +8,7 @@ from types import MappingProxyType
 
 from ...explain import loop_view, time_view, view
 from ...model import LoopReport, value_of
-from .loop_verdicts import short_number
-from .loops import PER
-from .results import (
+from .diff_results import (
     Alone,
     DiffReport,
     FigureChange,
@@ -20,6 +18,8 @@ from .results import (
     LoopPair,
     label_of,
 )
+from .loop_verdicts import short_number
+from .loops import PER
 from .verdicts import RESIDENT, SCRATCH
 
 VERDICT_WORDS = {

@@ -11,11 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
+from pathlib import Path
 from typing import TypeVar
 
+from ...base.errors import KinspectError
+from ...base.named_files import file_bytes, is_named
+from ...capture.targets import kind_of
+from ...explain.view import path_of
 from ...isa.assembly import parse_text
 from ...model import Function, Instruction, KernelReport, Loop, LoopReport
-from .results import IsaDifference, LineDifference
+from ...pipeline.reading import artifact_text, read_text
+from .diff_results import IsaDifference, LineDifference
 
 MOST_FOR_ALIGNMENT = 4000
 """Instructions of one source line beyond which only their kinds are counted."""
@@ -273,3 +279,33 @@ def _in_order(
 
 def _line(sign: str, text: str, count: int) -> str:
     return f"{sign} {text}" + (f"  ×{count}" if count > 1 else "")
+
+
+def assembly_of(report: KernelReport) -> str | None:
+    """The assembly of a kernel; None if it has gone since the report was made."""
+    text = text_of_artifacts(report)
+    if text is not None:
+        return text
+    path = Path(path_of(report))
+    try:
+        kind = kind_of(path) if is_named(path) else None
+        if kind == "asm":
+            return read_text(path)
+        if kind == "code_object":
+            return _disassembly(path)
+    except (KinspectError, OSError):
+        pass  # the file is gone since the report was saved
+    return None
+
+
+def text_of_artifacts(report: KernelReport) -> str | None:
+    """The assembly among a report's artifacts; None where it cannot be read."""
+    return artifact_text(report.artifacts.get("amdgcn"))
+
+
+def _disassembly(path: Path) -> str | None:
+    """The listing of a code object; None if the file holds several."""
+    from ...isa.objects.load import load_images
+
+    images = load_images(file_bytes(path), str(path))
+    return images[0].text if len(images) == 1 else None

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from ...metrics.mix import WIDEST_BITS
 from ...model import KernelReport, LoopReport, Metric, MetricValue, value_of
+from .diff_results import Basis, FigureChange, Judgement, LoopPair
 from .loops import ALL_WAVES, basis_of, needed_work, waves_of
-from .results import Basis, FigureChange, Judgement, LoopPair
 from .tolerances import JUDGED, JudgedFigure
 from .verdicts import SCRATCH, DifferingFigure, JudgementContext, number
 

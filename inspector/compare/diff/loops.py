@@ -18,7 +18,7 @@ from types import MappingProxyType
 from ...metrics.bounds import UNITS
 from ...model import KernelReport, LoopReport, Metric, int_of, number_of
 from ..sweep.figures import PORTION, Work
-from .results import Basis, LoopBound, LoopPair
+from .diff_results import Basis, LoopBound, LoopPair
 
 _LEAST_OVERLAP = 0.25
 """Loops with a smaller share of source lines in common are not paired by their lines."""

@@ -12,15 +12,12 @@ from msgspec.structs import replace
 from ... import machines
 from ...base import limits
 from ...base.errors import KinspectError
-from ...metrics.times import US as TIME_US
+from ...metrics.given_metrics import US as TIME_US
 from ...model import ErrorRecord, Function, KernelReport, KernelTime, Metric, Report, TimeChange
 from ..stages import Comparison, Side, compare
 from ..times import is_other_work, time_change
 from . import isa
-from .loop_verdicts import has_scratch, missing_loop, of_pair, region_changes, whole_kernel
-from .loops import pair_loops
-from .pairing import pair_up
-from .results import (
+from .diff_results import (
     VERDICTS,
     Alone,
     CodeSeen,
@@ -31,6 +28,9 @@ from .results import (
     LoopPair,
     label_of,
 )
+from .loop_verdicts import has_scratch, missing_loop, of_pair, region_changes, whole_kernel
+from .loops import pair_loops
+from .pairing import pair_up
 from .tolerances import Tolerances
 from .verdicts import (
     RESIDENT,

@@ -16,7 +16,7 @@ from typing import Literal
 from msgspec import Struct
 
 from ...base.errors import KinspectError
-from ...metrics.times import US as TIME_US
+from ...metrics.given_metrics import US as TIME_US
 from ..times import EQUAL
 
 

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from ...explain.occupancy_view import limiter_of_vgprs
 from ...explain.time_view import difference
-from ...metrics.times import US as TIME_US
+from ...metrics.given_metrics import US as TIME_US
 from ...model import KernelReport, Metric, MetricValue, TimeChange, value_of
 from ..times import time_change
-from .results import FigureChange, Judgement, Verdict
+from .diff_results import FigureChange, Judgement, Verdict
 from .tolerances import JUDGED, Tolerances
 
 RESIDENT = "occupancy.waves_per_eu"

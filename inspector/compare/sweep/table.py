@@ -14,8 +14,17 @@ from ...capture.sweep_axes import Axis
 from ...model import ErrorRecord, Variant
 from ..times import is_other_work
 from .figures import COLUMNS
-from .pareto import front, objectives_of, unknown
-from .results import PointCounts, PointResult, Sweep, SweepPoint, SweepTable, TableLine
+from .swept_points import (
+    PointCounts,
+    PointResult,
+    Sweep,
+    SweepPoint,
+    SweepTable,
+    TableLine,
+    front,
+    objectives_of,
+    unknown,
+)
 
 
 def tables_of(rows: Iterable[PointResult], axes: Sequence[Axis]) -> tuple[SweepTable, ...]:

@@ -29,7 +29,6 @@ from .argument_changes import (
     hidden_arguments,
     run_time_divisors,
 )
-from .change_key import key_of
 from .source_changes import (
     EXP2,
     EXPONENTIAL,
@@ -38,6 +37,7 @@ from .source_changes import (
     WIDENED_OPERANDS,
     has_exponentials,
     input_precisions,
+    key_of,
     loop_stages,
     places_of,
     widened_operands,

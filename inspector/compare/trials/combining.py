@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from ...model import Change, Scalar
 from ..sweep.figures import Figures
-from .change_key import key_of
 from .outcome import as_metrics
+from .source_changes import key_of
 
 MOST_ACROSS = 3
 """Pairs of cures of different findings that are tried for a kernel."""

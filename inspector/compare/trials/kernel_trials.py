@@ -14,11 +14,10 @@ from ...model import Change, KernelReport, TimeChange, Trial
 from ..sweep.figures import Figures, figures_of
 from ..times import is_faster, is_other_work, time_change
 from .candidates import values_of
-from .change_key import key_of
 from .combining import Tried, best_two, differences, merit, pairs_across
 from .outcome import TrialOutcome, as_metrics, is_gone, kin_of, new_rules, placed
-from .results import KernelTrials, TrialRow
-from .source_changes import RANGE_STAGES
+from .source_changes import RANGE_STAGES, key_of
+from .trial_results import KernelTrials, TrialRow
 
 WAVES = "num_warps"
 FURTHEST = 4

@@ -177,3 +177,13 @@ def _in_base_two(number: int, line: str) -> str:
         f"{indent}{scaled} = arith.mulf {match['operand']}, {factor}{flags} : {of_type}{loc}\n"
         f"{indent}{match['result']} = math.exp2 {scaled}{flags} : {of_type}{loc}\n"
     )
+
+
+def key_of(changes: Iterable[Change]) -> tuple[tuple[str, str, str], ...]:
+    """What tells one set of changes from another: of the source also what it is made to."""
+    return tuple(
+        sorted(
+            (c.kind, c.name, repr((c.value, c.before) if c.kind == "source" else c.value))
+            for c in changes
+        )
+    )

@@ -22,13 +22,20 @@ from ...base.programs import absolute_folders
 from ...base.status import doing
 from ...model import Artifact
 from ..store import Store, StoreEntry
-from .compilers import HipCompiler, device_libraries, find_compiler, why_unusable
+from .compilers import (
+    MOST_WRITTEN,
+    HipCompiler,
+    Ran,
+    device_libraries,
+    find_compiler,
+    run_compiler,
+    why_unusable,
+)
 from .diagnosis import failure, included, outside
 from .flags import checked, database_flags, folders_of
 from .launches import stated_launches
 from .names import names_of
 from .options import HipOptions
-from .running import MOST_WRITTEN, Ran, run_compiler
 
 FORMAT: Final = 3
 """Part of every key: raise it when the same inputs come to mean other assembly."""

@@ -10,6 +10,7 @@ needed: `mfma_wait_states`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -17,10 +18,122 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...isa.dataflow.effects import RegisterEffect, bits_of
-from ...isa.dataflow.operands import EXEC, Decoded, Operand
-from ...isa.dataflow.register_sets import scalar_bits
+from ...isa.dataflow.operands import EXEC, Decoded, Operand, scalar_bits
 from ...model import Function, Instruction
-from .mfma_wait_states import EarlierInstruction, WaitStates
+
+_CLOCKS_OF_A_PASS: Final = 4
+_DOUBLE: Final = re.compile(r"v_mfma_f64_\w+")
+_SINGLE: Final = re.compile(r"v_mfma_f32_\d+x\d+x\d+(_\d+b)?_?f32")
+"""Products of f32, which gfx940 and later run outside of the XDL unit (LLVM, is_gfx940_xdl)."""
+
+
+class EarlierInstruction(Struct, frozen=True):
+    """An instruction that later ones may come too close to.
+
+    `writes`: registers of its result that no later product has waited for and written.
+    `accumulates`: registers that it reads as C.
+    """
+
+    site: int
+    matrix: bool
+    result: int
+    writes: int
+    accumulates: int = 0
+    dot: str = ""
+
+
+class WaitStates:
+    """The wait states that a function's instructions need between them.
+
+    `cycles`: of matrix instructions, by mnemonic; `:narrow` behind it where formats of 4 and 6 bits
+    take fewer, which are then assumed.
+    """
+
+    def __init__(
+        self, function: Function, decoded: Sequence[Decoded], arch: str, cycles: Mapping[str, int]
+    ) -> None:
+        self.instructions = function.instructions
+        self.decoded = decoded
+        self._from_gfx940 = arch != "gfx90a"
+        self._is_gfx950 = arch == "gfx950"
+        self._cycles = cycles
+
+    def passes(self, site: int) -> int | None:
+        """Passes of a matrix instruction; None where the machine file does not say."""
+        name = self.decoded[site].name
+        cycles = self._cycles.get(f"{name}:narrow", self._cycles.get(name))
+        return None if cycles is None else cycles // _CLOCKS_OF_A_PASS
+
+    def is_double(self, site: int) -> bool:
+        """Whether it is a product of f64."""
+        return _DOUBLE.fullmatch(self.decoded[site].name) is not None
+
+    def is_xdl(self, site: int) -> bool:
+        """Whether the XDL unit carries it out; up to gfx90a all but those of f64."""
+        if self.is_double(site):
+            return False
+        return not (self._from_gfx940 and _SINGLE.fullmatch(self.decoded[site].name))
+
+    def to_accumulator(self, past: EarlierInstruction, site: int, operand: Operand) -> int:
+        """Wait states where matrix instruction `past` writes the C of that at `site`."""
+        passes = self.passes(past.site)
+        if passes is None:
+            return 0
+        double = self.is_double(site)
+        if self.is_double(past.site):
+            small = "4x4x4" in self.decoded[past.site].name
+            if bits_of(operand) == past.result:
+                return 4 if small and double and "4x4x4" in self.decoded[site].name else 0
+            if not (double or self._from_gfx940) or self.is_xdl(site):
+                return 0
+            return 4 if small else 17 if self._is_gfx950 else 9
+        if bits_of(operand) == past.result:
+            return 2 if self._from_gfx940 and passes == 2 else 0
+        if not self._from_gfx940:
+            return passes + int(double)
+        if not self.is_xdl(past.site):
+            return 0 if self.is_xdl(site) else passes
+        extra = self._is_gfx950 and (passes != 2 or self.is_xdl(site))
+        return passes + 1 + int(extra)
+
+    def to_source(self, past: EarlierInstruction, site: int) -> int:
+        """Wait states where matrix instruction `past` writes the A or B of that at `site`."""
+        if self.is_double(past.site):
+            if "4x4x4" in self.decoded[past.site].name:
+                return 6
+            return 19 if self._is_gfx950 else 11
+        return self._until_written(past)
+
+    def to_other(self, past: EarlierInstruction, *, memory: bool) -> int:
+        """Wait states where another instruction reads what matrix instruction `past` writes."""
+        if self.is_double(past.site):
+            if "4x4x4" in self.decoded[past.site].name:
+                return 9 if memory else 6
+            return 18 if memory else 19 if self._is_gfx950 else 11
+        return self._until_written(past)
+
+    def to_overwriting(self, past: EarlierInstruction) -> int:
+        """Wait states where another instruction writes what `past` writes too."""
+        if self.is_double(past.site):
+            return 6 if "4x4x4" in self.decoded[past.site].name else 11
+        return self._until_written(past)
+
+    def _until_written(self, past: EarlierInstruction) -> int:
+        """Wait states until a product of other types than f64 has written its result."""
+        passes = self.passes(past.site)
+        if passes is None:
+            return 0
+        if not self._from_gfx940 or self.is_xdl(past.site):
+            return passes + 3 + int(self._is_gfx950 and passes != 2)
+        return passes + 2
+
+    def from_accumulator(self, past: EarlierInstruction) -> int:
+        """Wait states where another instruction writes what `past` reads as C."""
+        passes = self.passes(past.site)
+        if passes is None or self.is_double(past.site):
+            return 0
+        return 0 if self._from_gfx940 and not self.is_xdl(past.site) else passes - 1
+
 
 ARCHS: Final = frozenset({"gfx90a", "gfx940", "gfx941", "gfx942", "gfx950"})
 LONGEST: Final = 20

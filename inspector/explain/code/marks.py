@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
-from ...isa.waitflow.counter_values import outstanding_counts
+from ...isa.waitflow.counters import COUNTERS, decode_wait
 from ...isa.waitflow.pending import outstanding
+from ...isa.waitflow.slack import outstanding_counts
 from ...isa.waitflow.steps import steps_of
-from ...isa.waitflow.waits import COUNTERS, decode_wait
 from ...model import Finding, Function, Instruction, KernelReport, Machine, SpillSlot, WaitOp
 
 _NO_COUNTS: Mapping[str, int | None] = MappingProxyType({})

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from ... import machines
 from ...base import named_files
 from ...base.errors import KinspectError
-from ...isa.asm.includes import includes_beside
+from ...isa.asm.units import includes_beside
 from ...isa.assembly import parse_text
-from ...model import Function, KernelReport, Program, SourceLoc
-from .links import Links
-from .llir import llir_positions
+from ...model import Finding, Function, KernelReport, Program, RegisterPressure, SourceLoc
+from .folds import all_folds
+from .links import Links, llir_positions
 from .marks import LineMarks
 from .texts import Texts, lines_of
 
@@ -168,3 +168,73 @@ def _ttgir_positions(lines: Sequence[str], notes: list[str]) -> dict[int, Source
         if op.loc is not None:
             positions.setdefault(op.line - 1, op.loc)
     return positions
+
+
+class MarkedLine(Struct, frozen=True):
+    """A line of a text.
+
+    Args:
+        number: counted from 1.
+        loop: id of the innermost loop around it; None outside of loops.
+        vgprs, agprs: how many are live at an instruction; None where that is not known.
+        need: registers of the file that a wave would need for these; None likewise.
+    """
+
+    number: int
+    text: str
+    source: SourceLoc | None
+    loop: str | None
+    vgprs: int | None
+    agprs: int | None
+    need: int | None
+    findings: tuple[Finding, ...]
+
+
+def marked_lines(
+    reading: KernelReading, kind: str, numbers: range, pressure: RegisterPressure | None
+) -> list[MarkedLine]:
+    """Some lines of a text, by their numbers from 1, with their marks."""
+    live: Mapping[int, tuple[int, int, int]] = {}
+    if pressure is not None and kind == "amdgcn":
+        live = {
+            line: (vgprs, agprs, need)
+            for (line, vgprs, agprs), need in zip(pressure.counts, pressure.needs, strict=True)
+        }
+    lines = reading.texts.lines[kind]
+    positions = reading.positions.get(kind, {})
+    marked = []
+    for number in numbers:
+        vgprs, agprs, need = live.get(number, (None, None, None))
+        loc = positions.get(number - 1)
+        marked.append(
+            MarkedLine(
+                number=number,
+                text=lines[number - 1],
+                source=loc.in_user_code if loc is not None and loc.in_user_code.line else None,
+                loop=reading.marks.loop(number - 1) if kind == "amdgcn" else None,
+                vgprs=vgprs,
+                agprs=agprs,
+                need=need,
+                findings=reading.marks.findings(number - 1, kind),
+            )
+        )
+    return marked
+
+
+def code_lines(reading: KernelReading, kind: str) -> range:
+    """The numbers, from 1, of the lines of the kernel itself: of assembly those of its function."""
+    function = reading.function
+    if kind == "amdgcn" and function is not None and function.instructions:
+        first = max(function.line_first, 1)
+        return range(first, min(function.line_last, len(reading.texts.lines[kind])) + 1)
+    return range(1, len(reading.texts.lines[kind]) + 1)
+
+
+def debug_lines(lines: Sequence[str]) -> frozenset[int]:
+    """The numbers, from 1, of an assembly's lines that only tell a debugger something."""
+    return frozenset(
+        line + 1
+        for fold in all_folds("amdgcn", lines)
+        if fold.what == "debug"
+        for line in range(fold.start + 1, fold.last + 1)
+    )

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ...base import named_files
 from ...base.errors import KinspectError
-from ...isa.asm.recognition import is_binary
+from ...isa.asm.units import is_binary
 from ...model import KernelReport
 
 TEXTS = ("source", "ttgir", "llir", "amdgcn")

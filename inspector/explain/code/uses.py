@@ -14,8 +14,17 @@ from msgspec import Struct
 
 from ...isa.dataflow.effects import bits_of, effect_of
 from ...isa.dataflow.execution_target import ExecutionTarget
-from ...isa.dataflow.operands import EXEC, SCALAR_ROWS, SUFFIXES, decode, parse_operand
-from ...isa.dataflow.register_sets import SCALAR_BIT, VECTOR_REGISTERS, rows_of, scalar_bits
+from ...isa.dataflow.operands import (
+    EXEC,
+    SCALAR_BIT,
+    SCALAR_ROWS,
+    SUFFIXES,
+    VECTOR_REGISTERS,
+    decode,
+    parse_operand,
+    rows_of,
+    scalar_bits,
+)
 from ...model import Function, Instruction
 
 _REGISTER = re.compile(

@@ -6,8 +6,14 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+
+from ... import machines
+from ...base import named_files
+from ...base.errors import KinspectError
 from ...explain import (
     loop_view,
     occupancy_view,
@@ -20,13 +26,25 @@ from ...explain import (
 from ...explain.emulated_view import emulated_lines
 from ...explain.lds_map import map_lines
 from ...isa.mnemonics import CLASSES
-from ...model import KernelReport, LoopReport, MemoryOp, Metric, WaitOp, int_of, number_of
+from ...metrics.line_bounds import register_pressure
+from ...metrics.occupancy import Level, occupancy
+from ...model import (
+    KernelReport,
+    LoopReport,
+    MemoryOp,
+    Metric,
+    RegisterPressure,
+    SourceLoc,
+    WaitOp,
+    int_of,
+    number_of,
+)
 from ...model.time import KernelTime
+from ...pipeline.analysis import source_reader
 from ...present import kernel as of_kernel
 from ...present.document import Block, Section
 from ...profile.placing.stalls import stalls
 from . import svg
-from .page_kernels import PageKernel
 
 MOST_WAITS = 60
 MOST_CODE = 400
@@ -312,3 +330,103 @@ def _code(drawn: PageKernel, main: LoopReport | None) -> list[dict[str, Any]]:
                 }
             )
     return rows[:MOST_CODE]
+
+
+MOST_IN_FULL = 60
+"""Kernels beyond this are in the table alone: a page of thousands opens in no browser."""
+_MOST_BYTES = 64 << 20
+"""A larger file of assembly is not read."""
+_AROUND = 2
+"""Lines of the source that are shown before and after those that take time."""
+_MOST_LINES = 200
+
+
+class PageKernel(Struct, frozen=True):
+    """A kernel as the page shows it: with its occupancy levels, highest first, and its code.
+
+    `code` holds lines of the assembly by number (1-based); `source` those of the user's files by
+    (file, line). `pressure` is None where the live registers are not known.
+    """
+
+    kernel: KernelReport
+    levels: tuple[Level, ...] = ()
+    code: Mapping[int, str] = field(default_factory=dict)
+    source: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    pressure: RegisterPressure | None = None
+
+
+def page_kernels(reports: Iterable[KernelReport]) -> list[PageKernel]:
+    """Adds levels and code to kernels; files that are gone from the disk are left out.
+
+    Only those that the page shows in full have code: a library's file may hold thousands of them.
+    """
+    read = source_reader()
+    kernels = []
+    files: dict[Path, Mapping[int, str]] = {}  # several kernels may be in one
+    for number, report in enumerate(reports):
+        if number >= MOST_IN_FULL:
+            kernels.append(PageKernel(report))
+            continue
+        places = {
+            (line.source.file, line.source.line): line.source
+            for line in report.measured_lines
+            if line.source is not None
+        }
+        places.update({(at.file, at.line): at for at in _timed_places(report)})
+        texts = {key: read(location) for key, location in places.items()}
+        kernels.append(
+            PageKernel(
+                report,
+                _levels(report),
+                _page_kernels_code(report, files),
+                {key: text for key, text in texts.items() if text is not None},
+                register_pressure(report),
+            )
+        )
+    return kernels
+
+
+def _timed_places(report: KernelReport) -> list[SourceLoc]:
+    """The lines of the file that most of the time goes to, from its first such line to its last."""
+    shares: dict[str, float] = {}
+    lines: dict[str, list[int]] = {}
+    for line in report.time.lines if report.time is not None else ():
+        if line.source is not None:
+            file = line.source.file
+            shares[file] = shares.get(file, 0.0) + line.share
+            lines.setdefault(file, []).append(line.source.line)
+    if not shares:
+        return []
+    file = max(shares, key=shares.__getitem__)
+    first, last = max(1, min(lines[file]) - _AROUND), max(lines[file]) + _AROUND
+    return [SourceLoc(file, number) for number in range(first, min(last, first + _MOST_LINES) + 1)]
+
+
+def _levels(report: KernelReport) -> tuple[Level, ...]:
+    """The reachable occupancies of a kernel; none if its target or launch is unknown."""
+    if report.demand is None or report.arch not in machines.names():
+        return ()
+    try:
+        return occupancy(machines.load(report.arch), report.demand).levels
+    except KinspectError:
+        return ()
+
+
+def _page_kernels_code(
+    report: KernelReport, files: dict[Path, Mapping[int, str]]
+) -> Mapping[int, str]:
+    artifact = report.artifacts.get("amdgcn")
+    path = artifact.path if artifact is not None else Path(report.id.partition("::")[0])
+    if artifact is None and path.suffix not in (".s", ".asm", ".amdgcn"):
+        return {}
+    if path not in files:
+        text = _text(path) if artifact is not None else named_files.named_text(path, _MOST_BYTES)
+        files[path] = dict(enumerate((text or "").splitlines(), 1))
+    return files[path]
+
+
+def _text(artifact: Path) -> str | None:
+    try:
+        return named_files.file_text(artifact, _MOST_BYTES)
+    except OSError:
+        return None

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from ...base.version import VERSION
-from ...explain import loop_view, profile_view, quantities, recording_view, view
+from ...explain import loop_view, profile_view, quantities, view
 from ...model import ErrorRecord, Report, int_of, number_of, value_of
 from ...model.recording import KernelProfile, Profile
-from ...profile.figures import counter_comparison
+from ...profile.figures import executed
 from . import svg
-from .kernel import context
-from .page_kernels import MOST_IN_FULL, PageKernel
+from .kernel import MOST_IN_FULL, PageKernel, context
 
 MOST_SAMPLES = 40
 MOST_NAME = 84
@@ -89,18 +88,18 @@ def _row(drawn: PageKernel, anchor: str) -> dict[str, str]:
 
 def _run(profile: Profile, anchors: dict[str, str]) -> dict[str, Any]:
     recording = profile.recording
-    devices = recording_view.device_names(profile)
+    devices = profile_view.device_names(profile)
     return {
-        "tool": recording_view.profiler_text(profile),
+        "tool": profile_view.profiler_text(profile),
         "command": " ".join(recording.command),
-        "agents": recording_view.gpu_texts(profile),
-        "parts": [recording_view.part_text(part) for part in recording.parts],
+        "agents": profile_view.gpu_texts(profile),
+        "parts": [profile_view.part_text(part) for part in recording.parts],
         "kernels": [
             _measured(kernel, profile, devices.get(kernel.shape.agent or "", ""), anchors)
             for kernel in profile.kernels
         ],
-        "traces": [recording_view.trace_text(trace) for trace in recording.traces],
-        "samples": recording_view.unplaced_samples(profile, MOST_SAMPLES),
+        "traces": [profile_view.trace_text(trace) for trace in recording.traces],
+        "samples": profile_view.unplaced_samples(profile, MOST_SAMPLES),
         "roofline": _roofline(profile),
     }
 
@@ -128,7 +127,7 @@ def _measured(
             profile_view.measured_rows(kernel.metrics, report.metrics if report else None)
         ),
         "counters": list(profile_view.counter_rows(kernel)),
-        "emulated": list(counter_comparison.rows(kernel, report)),
+        "emulated": list(executed.rows(kernel, report)),
         "notes": kernel.notes,
     }
 

@@ -13,15 +13,15 @@ from typing import Any
 
 from ..front_end_errors import front_end_error
 from ..frontend import TritonKernels, definition, make_ttir, parameters
+from ..launches.endings import retry_after
 from ..launches.project import Project
-from ..launches.retries import retry_after
 from ..loading import LoadError, load
 from ..lowering import UnknownOptionError, target
 from ..records import Emit, error, note, one_line
 from ..world import stubs
-from ..world.driver import activate
+from ..world.device import activate
 from .case import Case, CaseError, did_you_mean, read_case, specialize
-from .selection import Selection, identity, not_for
+from .selection import Selection, identity, not_for, typed_case
 from .space import (
     DERIVE,
     TUNING,
@@ -30,7 +30,6 @@ from .space import (
     select_points,
     stated_points,
 )
-from .stated_case import typed_case
 from .stated_launch import stated_launch
 
 CASES = "KINSPECT_CASES"

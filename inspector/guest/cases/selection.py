@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..kernel_patterns import choosing, matches
-from .case import Case, did_you_mean
+from ..frontend import TritonKernels
+from ..kernel_patterns import choosing, matches, names_only
+from .case import STATED, Case, CaseError, did_you_mean
 
 MAX_LISTED = 8
 """How many cases a message lists."""
@@ -91,3 +92,57 @@ def listed(texts: Iterable[str], separator: str = ", ") -> str:
     texts = list(dict.fromkeys(texts))
     ellipsis = ["…"] if len(texts) > MAX_LISTED else []
     return separator.join([*texts[:MAX_LISTED], *ellipsis])
+
+
+def typed_case(
+    stated: Mapping[str, Any], kernels: TritonKernels, patterns: Sequence[str]
+) -> dict[str, Any]:
+    """The case that the options state, as an entry of `KINSPECT_CASES`.
+
+    `stated`: `positional` and `named` arguments, each `{"type": text}` or `{"value": constant}`,
+    and `defines`, name -> value: constexprs, or options where no parameter has that name.
+
+    Raises:
+        CaseError: no kernel or several are selected, or the kernel lacks an argument.
+    """
+    kernel = _selected_kernel(kernels, patterns)
+    names = list(kernels.by_name[kernel].arg_names)
+    positional = list(stated["positional"])
+    if len(positional) > len(names):
+        raise CaseError(
+            f"--signature has {len(positional)} arguments, and {kernel!r} takes {len(names)}",
+            f"its parameters are {', '.join(names)}",
+        )
+    arguments = {**dict(zip(names, positional)), **stated["named"]}
+    extra = [name for name in stated["named"] if name not in names]
+    if extra:
+        raise CaseError(
+            f"--signature names {extra[0]!r}, which {kernel!r} has not{did_you_mean(extra, names)}",
+            f"its parameters are {', '.join(names)}",
+        )
+    defines: Mapping[str, Any] = stated["defines"]
+    return {
+        "name": STATED,
+        "kernel": kernel,
+        "signature": {n: a["type"] for n, a in arguments.items() if "type" in a},
+        "constexprs": {
+            **{n: a["value"] for n, a in arguments.items() if "value" in a},
+            **{n: v for n, v in defines.items() if n in names},
+        },
+        "options": {n: v for n, v in defines.items() if n not in names},
+    }
+
+
+def _selected_kernel(kernels: TritonKernels, patterns: Sequence[str]) -> str:
+    names = kernels.defined_here or list(kernels.by_name)
+    selected = [name for name in names if matches(names_only(patterns), [name])]
+    if len(selected) == 1:
+        return selected[0]
+    if not names:
+        raise CaseError("it defines no @triton.jit kernel", "name the file that defines it")
+    listed = ", ".join(selected or names)
+    if not selected:
+        raise CaseError(f"it has no such kernel{did_you_mean(patterns, names)}", f"it has {listed}")
+    raise CaseError(
+        f"the signature could be that of {len(selected)} kernels", f"choose by --kernel: {listed}"
+    )

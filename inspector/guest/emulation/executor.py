@@ -9,15 +9,15 @@ import gc
 import hashlib
 import importlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..launches.stand_in_kernel import replace_compiler
+from ..launches.stand_in_kernel import StandInKernel, replace_compiler
 from ..lowering import target
 from ..world.device import MAX_THREADS_PER_BLOCK
 from .arguments import number_of, parameters
-from .emulated_kernel import EmulatedKernel
 from .process import EmulatorProcess, LaunchBuffer
 
 POINTER_BYTES = 8
@@ -247,3 +247,144 @@ def _pointed_to(tensors: Sequence[Any]) -> Iterator[LaunchBuffer]:
                 buffer.address <= number < buffer.address + buffer.size for number in numbers
             ):
                 yield buffer
+
+
+_LAUNCHER_ARGUMENTS = 6
+"""How many values Triton 3 passes between the grid and the kernel's arguments: stream, function,
+packed metadata, launch metadata, and the hooks before and after the launch."""
+
+
+class EmulatedKernel(StandInKernel):
+    """A kernel on an emulated GPU.
+
+    Args:
+        parameters: how many arguments it takes, including constants.
+    """
+
+    def __init__(
+        self,
+        compiled: Any,
+        launched: Callable[[tuple[int, ...], Sequence[Any]], None],
+        parameters: int,
+    ) -> None:
+        super().__init__(str(compiled.metadata.name), launched, lambda: compiled)
+        self.packed_metadata = getattr(compiled, "packed_metadata", None)
+        self._compiled = compiled
+        self._parameters = parameters
+
+    def _init_handles(self) -> None:
+        if self.module is None:
+            self._call_hook("kernel_load_start_hook")
+            self.module = self.function = 1
+            self._call_hook("kernel_load_end_hook")
+
+    def launch_metadata(self, grid: Any, stream: Any, *args: Any) -> Any:
+        """The launch's metadata for hooks, made by Triton's own method."""
+        make = getattr(type(self._compiled), "launch_metadata", None)
+        return None if make is None else make(self, grid, stream, *args)
+
+    def run(self, grid_0: Any, grid_1: Any, grid_2: Any, *launch_args: Any) -> None:
+        """Executes a launch, and calls the hooks that are passed with it."""
+        self._init_handles()
+        # Older launchers pass more before the arguments. Constants at the end may be left out.
+        count = max(len(launch_args) - self._parameters, _LAUNCHER_ARGUMENTS)
+        metadata, enter_hook, exit_hook = (
+            launch_args[3:count] if count == _LAUNCHER_ARGUMENTS else (None, None, None)
+        )
+        if enter_hook is not None:
+            enter_hook(metadata)
+        super().run(grid_0, grid_1, grid_2, *launch_args[count:])
+        if exit_hook is not None:
+            exit_hook(metadata)
+
+    def __getitem__(self, grid: Any) -> Callable[..., None]:
+        self._init_handles()
+
+        def launch(*args: Any, stream: Any = None) -> None:
+            sizes = [*grid, 1, 1]
+            self.run(
+                *sizes[:3],
+                stream,
+                self.function,
+                self.packed_metadata,
+                self.launch_metadata(grid, stream, *args),
+                self._hook("launch_enter_hook"),
+                self._hook("launch_exit_hook"),
+                *args,
+            )
+
+        return launch
+
+    def __del__(self) -> None:
+        if self.__dict__.get("module") is not None and not sys.is_finalizing():
+            self._call_hook("kernel_unload_hook")
+            self.module = None
+
+    def _call_hook(self, name: str) -> None:
+        hook = self._hook(name)
+        if hook is not None:
+            compiled = self._compiled
+            hook(self.module, self.function, self.name, compiled.metadata_group, compiled.hash)
+
+    def _hook(self, name: str) -> Any:
+        """A hook by name: from Triton's knobs (3.4 and newer), or from the class; None if unset."""
+        runtime = getattr(sys.modules.get("triton.knobs"), "runtime", None)
+        return getattr(type(self._compiled) if runtime is None else runtime, name, None)
+
+
+class ConfigChoice:
+    """The configuration that autotuners run, and what there was to choose from.
+
+    Args:
+        number: of the configuration, from 0; of a tuner with fewer it counts on from its first. One
+            that cannot be launched is passed over.
+        runs: how many configurations are run in all; None for all that there are.
+
+    Attributes:
+        most: configurations of the tuner that has most; 1 where none tunes.
+    """
+
+    def __init__(self, number: int, runs: int | None, note: Callable[[str], None]) -> None:
+        self.most = 1
+        self.chosen: dict[str, str] = {}
+        self._number = number
+        self._runs = runs
+        self._note = note
+        self._done: set[int] = set()
+
+    def install(self) -> None:
+        tuner: Any = importlib.import_module("triton.runtime.autotuner").Autotuner
+        prune, bench = tuner.prune_configs, tuner._bench
+
+        def prune_and_turn(tuner: Any, *args: Any, **kwargs: Any) -> Any:
+            configs = list(prune(tuner, *args, **kwargs))
+            self._done.discard(id(tuner))
+            self._count(len(configs))
+            first = self._number % max(len(configs), 1)
+            return configs[first:] + configs[:first]
+
+        def bench_first(tuner: Any, *args: Any, config: Any, **kwargs: Any) -> Any:
+            if id(tuner) in self._done:
+                return [float("inf")] * 3
+            times = bench(tuner, *args, config=config, **kwargs)
+            if times[0] != float("inf"):
+                self._done.add(id(tuner))
+                name = getattr(tuner.base_fn, "__name__", "kernel")
+                self.chosen[name] = in_words(config.all_kwargs())
+            return times
+
+        tuner.prune_configs, tuner._bench = prune_and_turn, bench_first
+        if hasattr(tuner, "check_disk_cache"):  # it would take what another run has chosen
+            tuner.check_disk_cache = lambda tuner, key, configs, benchmark: benchmark() or False
+
+    def _count(self, configs: int) -> None:
+        self.most = max(self.most, configs)
+        if self._runs is not None and configs > self._runs:
+            self._note(
+                f"of an autotuner's {configs} configurations {self._runs} ran (--configs all: all)"
+            )
+
+
+def in_words(values: Mapping[str, Any]) -> str:
+    """`BLOCK=64 num_warps=4`: the values of a configuration, without those that all have."""
+    return " ".join(f"{name}={value}" for name, value in values.items() if name != "num_ctas")

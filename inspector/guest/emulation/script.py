@@ -7,30 +7,32 @@ output and its exit status are passed on unchanged.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
 import json
 import os
 import signal
 import sys
+import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType
 from typing import Any
 
+from ..forked import HostGoneError, wait
 from ..launches import processes
 from ..launches.project import Project
 from ..launches.tests import is_test_file
 from ..loading import as_main, make_imports_work
 from ..missing_modules import install_hint
+from ..process_tree import END_STEP_SECONDS, adopt_orphans, descendants, die_with, end_orphans
 from ..records import one_line, writer
 from ..world import machine as worlds
 from ..world.assumptions import LOG
 from ..world.device import StandInDevice
-from .executor import Executor
+from .executor import ConfigChoice, Executor
 from .failures import Failures, text_of, trace_from
 from .process import EmulatorProcess
-from .supervisor import supervised
-from .terminal import WaitLine
-from .tuning import ConfigChoice
 
 EMULATION_FAILED = 125
 """Exit status if the emulation itself could not start, as opposed to the script failing."""
@@ -230,3 +232,127 @@ def _print_failure(failure: BaseException, path: str) -> None:
 def _disable_torch_compile() -> None:
     """Makes torch.compile return functions unchanged."""
     os.environ.setdefault("TORCHDYNAMO_DISABLE", "1")
+
+
+PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+ENDING_SECONDS = 5
+"""What the script has to end once it was asked to; one that is stopped or ignores it is killed."""
+LOOK_SECONDS = 3600.0
+EMULATOR_SECONDS = 5.0
+"""What the emulator has to write its profile once the script's process was killed."""
+_EMULATOR = b"pipeline.emulating"
+"""Stands in its command line."""
+
+
+def supervised(run: Callable[[], int], hangup_fd: int) -> int:
+    """Runs a function in a child; returns its status, of a signal 128 and its number.
+
+    `hangup_fd` is a pipe whose other end the host holds: when the host is gone, however it ended,
+    the child and all that it started are ended.
+    """
+    os.set_inheritable(hangup_fd, False)
+    adopt_orphans()
+    supervisor = os.getpid()
+    child = os.fork()
+    if not child:
+        os.close(hangup_fd)
+        die_with(supervisor)
+        return run()
+    # The terminal's Ctrl-C is for the child as well, which decides what comes of it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    asked: list[int] = []  # signals that were passed on
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        """Ends the child at once if it was asked before, or does not end in time."""
+        os.kill(child, signal.SIGKILL if asked else number)
+        asked.append(number)
+        signal.alarm(ENDING_SECONDS)
+
+    for number in (*PASSED_ON, signal.SIGALRM):
+        signal.signal(number, pass_on)
+    try:
+        while not wait(child, time.monotonic() + LOOK_SECONDS, hangup_fd):
+            pass
+    except HostGoneError:
+        for pid in {child, *descendants(supervisor)}:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+    for number in (*PASSED_ON, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
+    _, state = os.waitpid(child, 0)
+    if os.WIFSIGNALED(state):
+        _await_emulator(supervisor)
+    end_orphans(frozenset())
+    if os.WIFSIGNALED(state):
+        return 128 + (asked[0] if asked else os.WTERMSIG(state))
+    return os.WEXITSTATUS(state)
+
+
+def _await_emulator(supervisor: int) -> None:
+    """Waits for the emulator to end, which sees its input end."""
+    until = time.monotonic() + EMULATOR_SECONDS
+    while time.monotonic() < until and any(map(_is_emulator, descendants(supervisor))):
+        time.sleep(END_STEP_SECONDS)
+
+
+def _is_emulator(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as stream:
+            return _EMULATOR in stream.read()
+    except OSError:
+        return False
+
+
+_ROOM_BELOW = "\x1bD\x1bM"
+"""Moves the cursor down and up: the terminal scrolls where there is no line below."""
+_TO_LINE_BELOW, _BACK = "\x1b7\x1b[B\r\x1b[K", "\x1b8"
+
+
+class WaitLine:
+    """A line below the cursor, so that a line that the script has begun stays as it is.
+
+    It is shown only while the script can write nothing: while it waits for a compile or a launch.
+    Its descriptor is a copy, since tests have their standard error caught.
+    """
+
+    def __init__(self, descriptor: int = 2) -> None:
+        self._descriptor = os.dup(descriptor)
+        self._is_live = os.isatty(descriptor) and os.environ.get("TERM") != "dumb"
+        self._is_shown = False
+
+    @contextlib.contextmanager
+    def showing(self, text: str = "") -> Iterator[None]:
+        """Shows a text in the block; without one only what is shown in it."""
+        if text:
+            self.show(text)
+        try:
+            yield
+        finally:
+            self._take_away()
+
+    def show(self, text: str) -> None:
+        if self._is_live:
+            clean = "".join(letter for letter in text if letter.isprintable())
+            line = f"  {clean}"[: self._columns() - 1]
+            self._write(f"{_ROOM_BELOW}{_TO_LINE_BELOW}{line}{_BACK}")
+            self._is_shown = True
+
+    def say(self, text: str) -> None:
+        """Writes a line that stays, to any kind of standard error."""
+        self._take_away()
+        self._write(f"{text}\n")
+
+    def _take_away(self) -> None:
+        if self._is_shown:
+            self._write(f"{_TO_LINE_BELOW}{_BACK}")
+            self._is_shown = False
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._descriptor).columns or 80
+        except OSError:
+            return 80
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # the terminal has gone
+            os.write(self._descriptor, text.encode("utf-8", "backslashreplace"))

@@ -15,17 +15,17 @@ from ..frontend import definition, lower, parameters, plain
 from ..kernel_patterns import choosing, matches, names_only
 from ..lowering import UnknownOptionError, target
 from ..parsed.guard import check_type
-from ..parsed.refusals import RefusedError
+from ..parsed.library import RefusedError
+from ..readable_files import read
 from ..records import Emit, error, note
-from ..regular_files import read
 from ..sampling import sample_note, spread
 from ..syntax import parse
 from ..system_calls import deny_effects
-from ..world.device import StandInDevice
-from ..world.driver import activate
+from ..world.device import StandInDevice, activate
+from .block_sizes import OPTIONS, Configs, TuningError, configs_of, split
 from .functions import GeneratedFile
-from .grids import grid_of
-from .metadata import (
+from .generated_source import USERS, KernelSource, SourceError, kernels_of, parsed
+from .kernel_metadata import (
     KernelArguments,
     MetadataError,
     arguments,
@@ -33,9 +33,7 @@ from .metadata import (
     device_type,
     triton_meta,
 )
-from .source import USERS, KernelSource, SourceError, kernels_of, parsed
-from .tuning import OPTIONS, Configs, TuningError, configs_of, split
-from .wrapper_launches import WrapperLaunch, launches_of, numels, sizes_of
+from .stated_launches import WrapperLaunch, grid_of, launches_of, numels, sizes_of
 
 STATED_OPTIONS = ("enable_fp_fusion",)
 """Compile options that Inductor writes into the metadata for Triton."""

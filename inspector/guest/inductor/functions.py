@@ -19,12 +19,12 @@ from typing import Any
 from ..missing_modules import install_hint
 from ..parsed.building import KernelBuilder
 from ..parsed.guard import Guard
-from ..parsed.literals import dotted
+from ..parsed.library import RefusedError, message_of
 from ..parsed.modules import TRITON_MODULES, Module, Modules, jit_of
-from ..parsed.refusals import RefusedError, message_of
-from ..record.source_format import TORCH_HELPERS
+from ..record.kernel_source import TORCH_HELPERS
 from ..record.values import decode
-from .source import KernelSource, SourceError, heuristic_of, parsed
+from ..syntax import dotted
+from .generated_source import KernelSource, SourceError, heuristic_of, parsed
 
 NO_HELPERS = (
     "the kernel calls device functions of torch (torch._inductor.runtime.triton_helpers), and "

@@ -7,21 +7,20 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ..kernel_patterns import KernelFilter
 from ..records import Emit, error, note
 from ..world import machine as worlds
 from ..world.assumptions import LOG
 from ..world.device import StandInDevice
 from . import processes
 from .clock import ScriptClock
-from .endings import IdleError, OutOfTimeError, ending
+from .endings import IdleError, OutOfTimeError, Retry, ending, retry_after
 from .generated_code import GeneratedCode
-from .kernel_filter import KernelFilter
 from .layers import LaunchLimitError, Layers
 from .project import Project
 from .readback import Readback
 from .recorder import SpecialisationRecorder
 from .request import ScriptRequest
-from .retries import Retry, retry_after
 from .script import Script
 from .tuning import TunerFollower
 

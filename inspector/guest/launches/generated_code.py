@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..inductor.source import USERS, KernelSource, SourceError, kernels_of
+from ..inductor.generated_source import USERS, KernelSource, SourceError, kernels_of
 from ..records import Emit, note
 from ..world.graphs.generated import Generated
 

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
-from ..kernel_patterns import choosing, command
+from ..kernel_patterns import KernelFilter, choosing, command
 from ..loading import as_main, import_file, make_imports_work
 from ..records import Emit, error, one_line
 from ..syntax import parse
 from .endings import user_line
-from .kernel_filter import KernelFilter
 from .launching_code import (
     calls_that_launch,
     device_functions,

@@ -16,11 +16,11 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..record.source_format import Function, Value, is_library
+from ..record.kernel_source import Function, Value, is_library
 from ..syntax import parse
 from . import library
 from .guard import GUARDED_BUILTINS, Guard, check_names
-from .refusals import RefusedError, Unavailable
+from .library import RefusedError, Unavailable
 
 Decode = Callable[[Any], Any]
 DEFINITION_ATTRIBUTE = "_kinspect_place"

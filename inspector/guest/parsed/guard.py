@@ -16,8 +16,7 @@ import sys
 from typing import Any
 
 from ..cases.types import is_type
-from .library import FORMATTING_METHODS, Language
-from .refusals import RefusedError, Unavailable
+from .library import FORMATTING_METHODS, Language, RefusedError, Unavailable
 
 RESERVED = frozenset({"_semantic", "_generator", "_builder"})
 """Arguments that only the code generator itself may pass."""

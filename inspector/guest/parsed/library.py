@@ -14,8 +14,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from ..record.source_format import LANGUAGE, is_library
-from .refusals import RefusedError, Unavailable
+from ..record.kernel_source import LANGUAGE, is_library
 
 STUBS = f"{LANGUAGE}.extra."
 """Prefix of modules with functions without a body, for which Triton takes the target's own."""
@@ -241,3 +240,40 @@ def _is_library_module(module: Any) -> bool:
 def _is_dtype_of_torch(value: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and type(value) is torch.dtype
+
+
+class RefusedError(BaseException):
+    """Code that compiling a kernel would run, or a value that this interpreter lacks.
+
+    No Exception, since Triton's code generator turns every Exception into a compile error.
+
+    `subject`: the code or the value, in one line.
+    `missing`: whether the interpreter lacks a value, and no code would run.
+    """
+
+    def __init__(self, subject: str, missing: bool = False) -> None:
+        super().__init__(subject)
+        self.subject = subject
+        self.missing = missing
+
+
+REFUSED = "kernel {name} is not compiled, since that would run more than Triton's language: {what}"
+MISSING = "kernel {name} needs {what}, of the libraries of {executable}"
+
+
+def message_of(failure: RefusedError, name: str) -> str:
+    """The reason why a kernel cannot be made, in one line."""
+    text = MISSING if failure.missing else REFUSED
+    return text.format(name=name, what=failure.subject, executable=sys.executable)
+
+
+class Unavailable:
+    """Takes the place of a value that is missing, or that only running code would give."""
+
+    def __init__(self, subject: str, missing: bool = False) -> None:
+        self.subject = subject
+        self.missing = missing
+
+    def refusal(self) -> RefusedError:
+        """The error to raise where the value is used."""
+        return RefusedError(self.subject, self.missing)

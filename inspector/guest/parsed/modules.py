@@ -13,12 +13,11 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..record.source_format import TORCH_HELPERS, is_library
+from ..readable_files import read_named
+from ..record.kernel_source import TORCH_HELPERS, is_library
 from ..record.values import encode
-from ..regular_files import read_named
-from ..syntax import parse
-from .literals import UnreadableError, read
-from .refusals import RefusedError
+from ..syntax import UnreadableError, parse, read
+from .library import RefusedError
 
 TRITON_MODULES = {"libdevice": "triton.language.extra.libdevice", "math": "triton.language.math"}
 """Name that kernels import by way of torch -> the module of Triton's that it is."""

@@ -21,7 +21,7 @@ from ..loading import LoadError, load
 from ..missing_modules import install_hint
 from ..parsed.building import RECORDED_PREFIX
 from ..records import HintedError
-from .kernel_identity import source_hash
+from .kernel_source import source_hash
 
 INSTALLED = (f"{os.sep}lib{os.sep}python", "site-packages", "dist-packages")
 """Entries of a recorded sys.path that hold another interpreter's modules."""

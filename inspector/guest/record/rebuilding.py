@@ -16,12 +16,11 @@ from typing import Any
 from ..parsed import library
 from ..parsed.building import KernelBuilder
 from ..parsed.guard import Guard
+from ..parsed.library import RefusedError, Unavailable
 from ..parsed.modules import Module, Modules
-from ..parsed.refusals import RefusedError, Unavailable
-from ..regular_files import read_named
+from ..readable_files import read_named
 from .importing import INSTALLED, MissingKernelError, located
-from .kernel_identity import source_hash
-from .source_format import content_hash, is_library, is_source
+from .kernel_source import content_hash, is_library, is_source, source_hash
 from .values import UnknownValueError, decode
 
 RECORD_AGAIN = "record it again, or go back to the version that was recorded"

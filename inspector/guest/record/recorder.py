@@ -31,9 +31,7 @@ from typing import Any
 
 from .callers import Caller, CallerReader
 from .journal import Journal, LaunchCounter
-from .kernel_identity import identity
-from .source_description import described
-from .source_format import content_hash
+from .kernel_source import content_hash, described, identity
 from .values import encode
 
 SCHEMA_VERSION = 2

@@ -14,22 +14,21 @@ import importlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..front_end_errors import front_end_error
 from ..frontend import definition, lower, plain
-from ..kernel_patterns import choosing
-from ..launches.kernel_filter import KernelFilter
+from ..kernel_patterns import KernelFilter, choosing
 from ..lowering import target
 from ..parsed.guard import check_type
-from ..parsed.refusals import RefusedError, message_of
+from ..parsed.library import RefusedError, message_of
 from ..records import Emit, error, note
 from ..system_calls import deny_effects
 from ..world import machine as worlds
 from ..world.device import StandInDevice
 from .importing import ImportedKernels, MissingKernelError, extend_path
 from .rebuilding import RebuiltKernels
-from .trace_file import READABLE, TraceRecords, add_launches, kernel_name, read
 from .values import Resolve, UnknownValueError, decode
 
 HIP = "hip"
@@ -370,3 +369,69 @@ def _replay_error(
     if failure.missing:
         hint = "install it there, or name an interpreter that has it with --python"
     return error("capture", message, hint, name)
+
+
+READABLE = (1, 2)
+"""Versions of traces that can be read."""
+NO_COUNTS: Mapping[str, Any] = {
+    "compiled": False,
+    "launches": None,
+    "tuning_launches": 0,
+    "at_least": False,
+    "grids": [],
+    "other_grids": 0,
+    "small": [],
+}
+"""Fields about launches of a specialisation whose launches nobody counted."""
+
+
+@dataclass
+class TraceRecords:
+    """The records of a trace.
+
+    `sources`: id -> functions (`source_format.py`).
+    `is_complete`: whether the file has its last line.
+    """
+
+    processes: list[dict[str, Any]] = field(default_factory=list)
+    sources: dict[str, Any] = field(default_factory=dict)
+    specializations: list[dict[str, Any]] = field(default_factory=list)
+    is_complete: bool = False
+
+
+def read(path: str) -> TraceRecords | None:
+    """The trace in a file, up to a damaged line; None if its version is unknown."""
+    trace = TraceRecords()
+    with open(path, encoding="utf-8") as stream:
+        for number, line in enumerate(stream):
+            try:
+                record = json.loads(line)
+            except ValueError:  # the last line was cut off
+                return trace
+            if number == 0:
+                if record.get("trace", {}).get("schema_version") not in READABLE:
+                    return None
+            elif "process" in record:
+                trace.processes.append(record["process"])
+            elif "source" in record:
+                trace.sources[record["source"]["id"]] = record["source"]["functions"]
+            elif "specialization" in record:
+                trace.specializations.append({**NO_COUNTS, **record["specialization"]})
+            elif "end" in record:
+                trace.is_complete = True
+                return trace
+    return trace
+
+
+def add_launches(facts: dict[str, Any], spec: Mapping[str, Any]) -> None:
+    """Adds a specialisation's launches to the `count` and `grids` of its key."""
+    counts = {tuple(grid): launches for grid, launches in facts["grids"]}
+    for grid, launches in spec["grids"]:
+        counts[tuple(grid)] = counts.get(tuple(grid), 0) + launches
+    facts["count"] += spec["launches"]
+    facts["grids"] = [[list(grid), launches] for grid, launches in counts.items()]
+
+
+def kernel_name(spec: Mapping[str, Any]) -> str:
+    """The name of a specialisation's kernel, without its module and classes."""
+    return str(spec["kernel"]["qualname"]).rpartition(".")[2]

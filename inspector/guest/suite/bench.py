@@ -21,8 +21,15 @@ from ..frontend import plain
 from ..loading import LoadError
 from ..records import Emit, one_line
 from . import bench_device
-from .bench_operators import MissingError, operator_of
-from .bench_oracle import ExpectedResult, UncheckedError, expected_of, tolerance_of
+from .bench_device import ONCE, TUNING, StoppingRule, TorchGpu, time_call
+from .bench_oracle import (
+    ExpectedResult,
+    MissingError,
+    UncheckedError,
+    expected_of,
+    operator_of,
+    tolerance_of,
+)
 from .bench_tuning import candidates, default_config, known_names, launched_configurations
 from .kernel_file import (
     Backend,
@@ -35,7 +42,6 @@ from .kernel_file import (
     unfilled_memory,
     unsupported,
 )
-from .timing import ONCE, TUNING, StoppingRule, TorchGpu, time_call
 
 NEEDS_NONE = "`kinspect sweep` and `analyze` need none"
 MAX_WRONG_NOTES = 3

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Optional
 
 QUERY_SECONDS = 10.0
@@ -125,3 +128,121 @@ def _version(name: str) -> str | None:
     except ImportError:
         return None
     return str(getattr(module, "__version__", "")) or None
+
+
+FLUSH_BYTES = 256 << 20  # the size of MI300X's Infinity Cache; L2 caches are smaller
+MAX_FLUSHES = 64
+FLUSHES_OVER_LAUNCH = 1.5  # margin over the time that the host takes to enqueue a call
+
+
+class TorchGpu:
+    """The GPU that torch sees, CUDA or ROCm; `flush_us` is the time of one flush of the caches."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch_device = "cuda"  # also in ROCm builds
+        self._torch = torch
+        self._buffer = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=self.torch_device)
+        self.flush(2)
+        self.synchronize()
+        _, elapsed = self.timed(lambda: self.flush(4))
+        self.synchronize()
+        self.flush_us = max(elapsed() / 4, 1.0)
+
+    def now(self) -> float:
+        """The host's clock, in seconds."""
+        return time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Waits until the device is idle; raises the errors of kernels."""
+        self._torch.cuda.synchronize()
+
+    def flush(self, times: int) -> None:
+        """Overwrites the buffer that is larger than the caches."""
+        for _ in range(times):
+            self._buffer.zero_()
+
+    def timed(self, call: Callable[[], Any]) -> tuple[Any, Callable[[], float]]:
+        """Enqueues a call between two events on the current stream."""
+        start = self._torch.cuda.Event(enable_timing=True)
+        end = self._torch.cuda.Event(enable_timing=True)
+        start.record()
+        result = call()
+        end.record()
+        return result, lambda: float(start.elapsed_time(end)) * 1000
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    """When to stop.
+
+    Args:
+        min_runs: runs before precision or time count.
+        precision: stop when standard error / mean is below this.
+        total_us: stop when the runs together took this long.
+        warm_up_s: how long to run before the first time is taken; 0 for no warm-up.
+    """
+
+    max_runs: int = 100
+    min_runs: int = 3
+    precision: float = 0.001
+    total_us: float = 10e6
+    warm_up_s: float = 0.05
+
+    def stops(self, times: Sequence[float]) -> bool:
+        """Whether these times are enough."""
+        if len(times) >= self.max_runs:
+            return True
+        if len(times) < self.min_runs:
+            return False
+        total = math.fsum(times)
+        mean = total / len(times)
+        return standard_error(times) < self.precision * mean or total > self.total_us
+
+
+ONCE = StoppingRule(max_runs=1, warm_up_s=0.0)
+TUNING = StoppingRule(max_runs=10, precision=0.005, total_us=0.5e6, warm_up_s=0.005)
+"""Rule for one configuration of many: precise enough to find the fastest."""
+
+
+def standard_error(times: Sequence[float]) -> float:
+    """The standard error of the mean; 0 for a single time."""
+    count = len(times)
+    if count < 2:
+        return 0.0
+    mean = math.fsum(times) / count
+    variance = math.fsum((t - mean) ** 2 for t in times) / (count - 1)
+    return math.sqrt(variance / count)
+
+
+def time_call(
+    device: TorchGpu, call: Callable[[], Any], rule: StoppingRule = StoppingRule()
+) -> tuple[list[float], Any]:
+    """Times of a call in µs, in order, and the result of its last run.
+
+    The call must have run before: a compile would count as time to enqueue.
+    """
+    flushes = 1 if not rule.warm_up_s else _warm_up(device, call, rule)
+    times: list[float] = []
+    result: Any = None
+    while not rule.stops(times):
+        result = None  # its memory is free again for the next run
+        device.flush(flushes)
+        result, elapsed = device.timed(call)
+        device.synchronize()
+        times.append(elapsed())
+    return times, result
+
+
+def _warm_up(device: TorchGpu, call: Callable[[], Any], rule: StoppingRule) -> int:
+    device.synchronize()
+    start = device.now()
+    enqueue_seconds = math.inf
+    runs = 0
+    while runs < 2 or (runs < rule.max_runs and device.now() - start < rule.warm_up_s):
+        call_start = device.now()
+        call()
+        enqueue_seconds = min(enqueue_seconds, device.now() - call_start)
+        device.synchronize()
+        runs += 1
+    flushes = FLUSHES_OVER_LAUNCH * enqueue_seconds * 1e6 / max(device.flush_us, 1e-3)
+    return min(1 + math.ceil(flushes), MAX_FLUSHES)

@@ -207,3 +207,74 @@ def _difference(
                 f" {math.inf if math.isnan(error) else error:.4g}, at {found.place}"
             )
     return None
+
+
+class MissingError(Exception):
+    """There is no operator to compare with; the message says why."""
+
+
+def operator_of(name: str, module: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
+    """A call of the other operator on these inputs.
+
+    Raises:
+        MissingError: there is none.
+    """
+    if name == "torch":
+        operator = getattr(module, "torch_operator", None)
+        if operator is None:
+            raise MissingError("torch has no operator for this kernel: nothing to compare with")
+        return lambda: operator(**inputs)
+    if name == "ck":
+        return _ck(inputs)
+    raise MissingError(f"{name!r} is nothing to compare with; there are torch and ck")
+
+
+def _ck(inputs: Mapping[str, Any]) -> Callable[[], Any]:
+    try:
+        aiter: Any = importlib.import_module("aiter")
+    except Exception as error:  # it compiles on import, and fails in many ways without ROCm
+        raise MissingError(
+            f"aiter is not importable ({type(error).__name__}): the comparison with CK is left out"
+        ) from None
+    input_names = {
+        name for name, value in inputs.items() if value is not None and value is not False
+    }
+    if {"q", "k", "v"} <= input_names <= _ATTENTION and hasattr(aiter, "flash_attn_func"):
+        return _attention(aiter, inputs)
+    if {"a", "b", "a_scale", "b_scale"} <= input_names and hasattr(
+        aiter, "gemm_a8w8_blockscale_ck"
+    ):
+        return _blockscale(aiter, inputs)
+    raise MissingError("aiter has no CK operator for these inputs: the comparison is left out")
+
+
+_ATTENTION = frozenset({"q", "k", "v", "causal", "layout", "scale", "config"})
+
+
+def _attention(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
+    """A call of `flash_attn_func`, which takes [batch, sequence, heads, features]."""
+    layout = inputs.get("layout", "bhsd")
+    if layout not in ("bhsd", "bshd"):
+        raise MissingError(f"the comparison with CK takes no layout {layout}")
+    q, k, v = (inputs[name] if layout == "bshd" else inputs[name].transpose(1, 2) for name in "qkv")
+    options = {"softmax_scale": inputs.get("scale"), "causal": bool(inputs.get("causal"))}
+
+    def call() -> Any:
+        out = aiter.flash_attn_func(q, k, v, **options)
+        out = out[0] if isinstance(out, (tuple, list)) else out
+        return out if layout == "bshd" else out.transpose(1, 2)
+
+    return call
+
+
+def _blockscale(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
+    import torch
+
+    a, b = inputs["a"], inputs["b"]
+
+    def call() -> Any:
+        out = torch.empty((a.shape[0], b.shape[0]), dtype=torch.bfloat16, device=a.device)
+        result = aiter.gemm_a8w8_blockscale_ck(a, b, inputs["a_scale"], inputs["b_scale"], out)
+        return out if result is None else result
+
+    return call

@@ -17,8 +17,7 @@ import sys
 import time
 from typing import Any
 
-from ..channel import Channel
-from ..forked import ChildOutcome, run_recorded
+from ..forked import Channel, ChildOutcome, run_recorded
 from ..missing_modules import install_hint
 from ..records import Follower, one_line, tail_of, writer
 

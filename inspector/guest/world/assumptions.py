@@ -13,12 +13,11 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterable
-from types import CodeType, FrameType
+from collections.abc import Callable, Iterable, Mapping
+from types import CodeType, FrameType, MappingProxyType
 from typing import Any
 
-from .independence import is_independent
-from .reporting import reporting_lines
+from .value_uses import is_independent, reporting_lines
 
 MAX_ASSUMPTIONS = 32
 """How many assumptions are logged in one run."""
@@ -264,3 +263,34 @@ def unknown_array() -> Any:
     """The class of numpy arrays with unknown contents; arrays computed from them are of it too."""
     numpy: Any = importlib.import_module("numpy")
     return type("UnknownArray", (numpy.ndarray,), {"unknown": True})
+
+
+REASONS: Mapping[str, str] = MappingProxyType(
+    {
+        "off": "that a kernel writes, which is not run",
+        "unavailable": "that a kernel writes, which is not run: {}",
+        "budget": "that a kernel writes, which the seconds for emulation did not suffice for",
+        "uncovered": "that a kernel writes which the emulator cannot run: {}",
+        "faulty": "that a kernel writes which does what it must not: {}",
+        "inputs": "that a kernel writes, whose own arguments are not known",
+        "failed": "that a kernel writes, which could not be emulated: {}",
+    }
+)
+"""Reason -> its words, which complete "the value of a tensor …".
+
+    off          the user asked that kernels not be executed
+    unavailable  this target or this installation cannot execute them
+    budget       the seconds or the memory for executing kernels are used up
+    uncovered    the emulator lacks an instruction
+    faulty       the kernel has a race, or accesses memory that it must not access
+    inputs       the kernel's inputs are unknown, or have been overwritten
+    failed       the compiler or the emulator failed
+"""
+
+
+class LaunchRefusedError(Exception):
+    """A launch that is not executed."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(REASONS[reason].format(detail))
+        self.reason = reason

@@ -7,9 +7,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .device import StandInDevice
-from .driver import TargetDriver
-from .refusal import LaunchRefusedError
+from .assumptions import LaunchRefusedError
+from .device import StandInDevice, TargetDriver
 
 INTERPRET = "TRITON_INTERPRET"
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
+from .assumptions import REASONS, LaunchRefusedError
 from .memory import Memory, Recipe, Snapshot, UnknownError, View, Work, view_of
 from .operators import OVERWRITING, SHAPED, Invocation, OperatorPlan, tensors_in
-from .refusal import REASONS, LaunchRefusedError
 from .tensors import DeviceTensor
 
 MAX_DEPTH = 200

@@ -13,14 +13,23 @@ from torch._C import DispatchKey
 from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import reads, tensors, writes
+from . import tensor_io, tensors
 from .assumptions import LOG
-from .computing import computed, filled, is_unsupported, unwritten
 from .deferred import Call, deferred_call
 from .distributed import finished_work
 from .memory import Recipe
+from .operator_results import (
+    computed,
+    decides_shape,
+    filled,
+    is_surely_small,
+    is_unsupported,
+    shape_alone,
+    shape_of,
+    shape_or_none,
+    unwritten,
+)
 from .operators import SHAPED, Invocation, OperatorPlan, map_tensors, plan_of, tensors_in
-from .shapes import decides_shape, is_surely_small, shape_alone, shape_of, shape_or_none
 from .tensors import (
     CPU,
     DEVICE_TYPES,
@@ -84,7 +93,7 @@ class Dispatcher:
         self.note = note
         self._plans: dict[Any, OperatorPlan] = {}
         self.mode = DeviceMode(self.run)
-        DeviceTensor.mode, DeviceTensor.read = self.mode, reads.read
+        DeviceTensor.mode, DeviceTensor.read = self.mode, tensor_io.read
 
     def run(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Runs one operator overload on its arguments."""
@@ -129,10 +138,10 @@ class Dispatcher:
             )
             operands = DeviceOperands.of(operation)
         if operands.tensors and plan.reads:
-            return reads.read_operator(operation, operands.unknown)
+            return tensor_io.read_operator(operation, operands.unknown)
         shape_is_unknown = operands.unknown and decides_shape(plan.name, args)
         if shape_is_unknown:
-            known = reads.with_contents(operation)
+            known = tensor_io.with_contents(operation)
             if known is not None:
                 return self._with_known_shape(operation, known, operands, claim)
         if plan.mutates:
@@ -142,8 +151,8 @@ class Dispatcher:
         if not plan.view and (operands.unknown or any(t.is_meta for t in tensors_in(results))):
             call = deferred_call(operation, results)
         if shape_is_unknown:
-            question = reads.described(operands.tensors, _element_count_question(plan))
-            LOG.answer(question, _first_shape(results), reads.unknown_reason(operands.tensors))
+            question = tensor_io.described(operands.tensors, _element_count_question(plan))
+            LOG.answer(question, _first_shape(results), tensor_io.unknown_reason(operands.tensors))
         return _wrap_results(plan, results, claim, operands, call)
 
     def _write(self, operation: Invocation, operands: DeviceOperands, claim: torch.device) -> Any:
@@ -152,14 +161,14 @@ class Dispatcher:
         on_payloads, lacks_contents = operation.mapped(payload_of), operands.lack_contents
         # The deferred call holds the operands as they are before the write.
         call = deferred_call(operation, None) if operands.unknown else None
-        writes.preserve(operation)
-        if operands.unknown and writes.writes_to_host(operation):
-            known = reads.with_contents(operation)
-            reads.note_copy(plan, operands.tensors, known is not None)
+        tensor_io.preserve(operation)
+        if operands.unknown and tensor_io.writes_to_host(operation):
+            known = tensor_io.with_contents(operation)
+            tensor_io.note_copy(plan, operands.tensors, known is not None)
             if known is not None:
                 on_payloads, lacks_contents = known, False
         results = self._results(on_payloads, lacks_contents)
-        writes.follow_operator(operation, operands.tensors, call)
+        tensor_io.follow_operator(operation, operands.tensors, call)
         for tensor in tensors_in(operation.written_arguments()):
             cause = vars(payload_of(tensor)).pop(UNCOMPUTED, None)
             if cause is not None and isinstance(tensor, DeviceTensor):
@@ -225,7 +234,7 @@ class Dispatcher:
         """
         results = self._computed(known)
         question = _element_count_question(operation.plan)
-        reads.note_emulated(operands.tensors, question, _first_shape(results))
+        tensor_io.note_emulated(operands.tensors, question, _first_shape(results))
         shapes = map_tensors(results, lambda t: t if fits(t) else shape_alone(t))
         call = deferred_call(operation, shapes)
         return _wrap_results(operation.plan, shapes, claim, NO_OPERANDS, call)
@@ -326,8 +335,8 @@ def _wrap_results(
         if shared_memory is None and operands.unknown:
             memory.mark_unknown(
                 _truth_of(plan, operands.tensors),
-                reads.unknown_cause(operands.tensors),
-                reads.unknown_reason(operands.tensors),
+                tensor_io.unknown_cause(operands.tensors),
+                tensor_io.unknown_reason(operands.tensors),
             )
         elif cause is not None:
             memory.mark_unknown(None, cause, None)

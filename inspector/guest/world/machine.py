@@ -11,10 +11,9 @@ from ..lowering import target
 from . import benchmarking, rocm
 from . import stubs as stub_modules
 from .bare_world import INTERPRET, World
-from .device import StandInDevice
-from .driver import activate
-from .import_patches import patch_imports
-from .smi import install_smi
+from .device import StandInDevice, activate
+from .rocm import install_smi
+from .stubs import patch_imports
 
 
 def install(

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
+from .assumptions import REASONS
 from .deferred import Launch
 from .memory import Recipe, Snapshot, UnknownError, View, Work, view_of
-from .refusal import REASONS
 from .tensors import DeviceTensor
 
 MAX_BYTES = 1 << 30

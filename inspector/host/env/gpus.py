@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .facts import InstalledGpu, MachineFact, Verdict
-from .host import Host
+from .host import Host, InstalledGpu, MachineFact, Verdict
 from .knobs import source
 
 GROUP = "GPUs"

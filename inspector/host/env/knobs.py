@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ...base.documents import yaml_loader
 from ...base.errors import KinspectError
-from .facts import MachineFact, Verdict
+from .host import MachineFact, Verdict
 
 GROUP = "environment variables"
 _FILE = Path(__file__).parent / "knobs.yaml"

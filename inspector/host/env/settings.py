@@ -13,12 +13,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from msgspec import Struct
 
 from ...base.errors import KinspectError
-from .facts import Verdict
 from .gpus import CLOCK_MHZ, CLOCK_TABLE, PERFORMANCE_LEVEL, clock_limit, clock_name, gpus
-from .host import Host
+from .host import Host, Verdict
 from .knobs import is_on, knobs
-from .machine import NUMA_BALANCING
-from .system import system_facts
+from .machine_facts import NUMA_BALANCING, system_facts
 
 _CARD = "/sys/class/drm/(?:card|renderD)[0-9]+/device"
 _LEVELS, _CLOCKS = (f"{_CARD}/{name}" for name in (PERFORMANCE_LEVEL, CLOCK_TABLE))

@@ -12,12 +12,12 @@ from ... import machines
 from ...base.errors import KinspectError
 from ...base.named_files import left_out, source_line
 from ...model import Instruction, Machine, SourceLoc
-from .addresses import addresses_of
 from .code_objects import CODE_LIMIT, CodeContents, CodeObjects, CodePlace
 from .suspects import (
     ARITHMETIC,
     IMPRECISE,
     TRAPS,
+    addresses_of,
     outstanding_at,
     previous,
     reaches_memory,

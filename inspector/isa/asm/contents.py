@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from ...model import Unread, UnreadKind
+from .operands import SymbolTable
 from .rawcode import RawFunction
 from .resources import Statements
-from .symbols import SymbolTable
 from .target import AsmTarget
 
 _MOST_NOTED = 3

@@ -9,11 +9,10 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from ...model import SourceLoc
-from ..graph.branches import branch_destination
-from ..graph.long_branches import register_jump_destination
+from ..graph.branches import branch_destination, register_jump_destination
 from ..mnemonics import FLOW_CLASSES, Flow, classify, flow_of, lookup
+from .operands import SymbolTable
 from .rawcode import ADDRESS, COMMENT, LINE, LOC, MNEMONIC, OP, OPERANDS, RawFunction, Row
-from .symbols import SymbolTable
 
 _WORD = 4
 _MASK = 0xFFFFFFFF

@@ -11,7 +11,6 @@ from ..mnemonics import FLOW_CLASSES, REFINED, classify, lookup
 from .contents import UnitContents
 from .debugloc import LocationTable
 from .directives import Handler, KernelDirectives
-from .includes import Includes, no_includes
 from .machine_words import (
     DATA_DIRECTIVES,
     MAX_WORDS,
@@ -24,8 +23,15 @@ from .macros import Expander, Lines, strip_comment, uses_macros
 from .operands import COMPUTED, substitute, with_commas
 from .rawcode import FILLER, RawFunction
 from .resources import INFO_KEYS
-from .sections import SECTION_DIRECTIVES, SectionStack
-from .units import AssemblyUnit, blank_block_comments, lines_of
+from .units import (
+    SECTION_DIRECTIVES,
+    AssemblyUnit,
+    Includes,
+    SectionStack,
+    blank_block_comments,
+    lines_of,
+    no_includes,
+)
 
 # The form of all AMDGCN mnemonics; an unknown word of this form is taken for a new one.
 _MNEMONIC = re.compile(

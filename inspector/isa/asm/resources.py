@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from ...model import Resources
 from ..launch import adds_lds, from_directives, group_size_offset, pointer_offsets
 from .expr import parse_int
-from .symbols import SymbolTable
+from .operands import SymbolTable
 
 _LEADING_NUMBER = re.compile(r"\d{1,18}(?= bytes)")
 

@@ -16,8 +16,19 @@ from msgspec.structs import replace
 
 from ...model import Instruction
 from .execution_target import ExecutionTarget
-from .operands import DPP_CONTROLS, EXEC, NULL, VCC, Decoded, Operand, halves_of, opsel
-from .register_sets import SCALAR_BIT, half_bits, scalar_bits
+from .operands import (
+    DPP_CONTROLS,
+    EXEC,
+    NULL,
+    SCALAR_BIT,
+    VCC,
+    Decoded,
+    Operand,
+    half_bits,
+    halves_of,
+    opsel,
+    scalar_bits,
+)
 
 KEEPS_HALF: Final = frozenset(
     {f"v_{name}_{kind}" for name in ("min3", "max3", "med3") for kind in ("f16", "i16", "u16")}

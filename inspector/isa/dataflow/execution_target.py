@@ -7,8 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from ...model import Function, WaveStart
-from .operands import EXEC, M0, SCALAR_ROWS, TTMP, VCC
-from .register_sets import scalar_bits, vector_bits
+from .operands import EXEC, M0, SCALAR_ROWS, TTMP, VCC, scalar_bits, vector_bits
 
 
 class ExecutionTarget(Struct, frozen=True, cache_hash=True):

@@ -8,13 +8,15 @@ short blocks, and then the old value is read behind it as well.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from ...model import Function, Instruction
-from .effects import RegisterEffect
-from .operands import EXEC
-from .register_sets import scalar_bits
+from .effects import RegisterEffect, effects_of, effects_of_halves
+from .execution_target import ExecutionTarget
+from .operands import EXEC, SUFFIXES, Decoded, decode, scalar_bits
 
 _EXEC: Final = scalar_bits(EXEC, 2)
 _WIDENS: Final = re.compile(r"s_(mov|or|or_saveexec|orn2_saveexec|or_not\d_saveexec)_b(32|64)")
@@ -59,3 +61,53 @@ def _narrowed(function: Function, effects: Sequence[RegisterEffect]) -> list[boo
                 narrowed[successor] = True
                 waiting.append(successor)
     return narrowed
+
+
+class CodeRegisters(Struct, frozen=True):
+    """The instructions of a function.
+
+    Args:
+        decoded: by index, the instruction taken apart.
+        effects: by index, the registers that it reads and writes.
+        halves: by index of a dual instruction, those of its operations.
+        masked: indices of those to which lanes come that are switched off there (`masked_sites`).
+    """
+
+    decoded: Sequence[Decoded]
+    effects: Sequence[RegisterEffect]
+    halves: Mapping[int, tuple[RegisterEffect, ...]]
+    masked: frozenset[int]
+
+
+_RECENT: Final[dict[tuple[int, ExecutionTarget], tuple[Function, CodeRegisters]]] = {}
+"""By identity, which holds as long as the function is kept: comparing two takes as long as this."""
+_MOST_RECENT: Final = 2
+
+
+def registers_of(function: Function, target: ExecutionTarget) -> CodeRegisters:
+    """Returns what a function's instructions do to registers."""
+    key = id(function), target
+    known = _RECENT.get(key)
+    if known is not None:
+        return known[1]
+    decoded = decoded_instructions(function, target)
+    effects = effects_of(function.instructions, decoded, target)
+    registers = CodeRegisters(
+        decoded,
+        effects,
+        effects_of_halves(function.instructions, decoded, target),
+        masked_sites(function, effects),
+    )
+    # Threads analyse several kernels at a time: another one may have dropped the same.
+    for old in list(_RECENT)[: 1 - _MOST_RECENT]:
+        _RECENT.pop(old, None)
+    _RECENT[key] = function, registers
+    return registers
+
+
+def decoded_instructions(function: Function, target: ExecutionTarget) -> list[Decoded]:
+    """A function's instructions with their operands."""
+    return [
+        decode(inst.mnemonic, inst.operands, SUFFIXES, target.accum_offset)
+        for inst in function.instructions
+    ]

@@ -18,8 +18,17 @@ from msgspec import Struct, field
 from ...base.recent_results import kept_for_recent
 from ...model import Function, Instruction
 from .effects import reads_vcc_unnamed, results_and_sources
-from .operands import NULL, SUFFIXES, Decoded, Operand, decode, halves_of, parse_operand
-from .register_sets import HIGH_HALVES, SCALAR_BIT
+from .operands import (
+    HIGH_HALVES,
+    NULL,
+    SCALAR_BIT,
+    SUFFIXES,
+    Decoded,
+    Operand,
+    decode,
+    halves_of,
+    parse_operand,
+)
 
 Names = tuple[str, ...]
 """Beginnings of names of operations."""

@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from ...model import Block, Function, Instruction, Loop
 from ..mnemonics import FLOW_CLASSES, Flow, flow_of
-from .dominators import DominatorTree, dominator_tree
-from .loops import MAX_DEPTH, LoopShape, all_loops
+from .loops import MAX_DEPTH, DominatorTree, LoopShape, all_loops, dominator_tree
 
 
 class ControlFlow(Struct, frozen=True):

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ...model import Block, Function
 from .cfg import innermost_loops
-from .dominators import DominatorTree, dominator_tree
+from .loops import DominatorTree, dominator_tree
 
 
 class Way(Struct, frozen=True):

@@ -14,8 +14,7 @@ from types import MappingProxyType
 from ...base.errors import KinspectError
 from ...model import Resources
 from .amdnote import ObjectNote, read_note
-from .crosscheck import join
-from .descriptor import DESCRIPTOR_SIZE, KernelDescriptor, decode_descriptor
+from .crosscheck import DESCRIPTOR_SIZE, KernelDescriptor, decode_descriptor, join
 from .eflags import (
     ABI_VERSIONS,
     Encoding,

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
+import posixpath
+import struct
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from ...base.errors import KinspectError
 from ...model import SourceLoc
-from .dwarf import DebugSections, DwarfBudget, DwarfCursor, DwarfError
+from .dwarf import (
+    ADDRESS_MASK,
+    DebugSections,
+    DwarfBudget,
+    DwarfCursor,
+    DwarfError,
+    read_value,
+    text_of,
+)
 from .elf import ET_REL, Elf
-from .inlining import CompilationUnit, InlinedCall, innermost, read_units
-from .line_program import LineProgram, LineRow, read_line_program
-from .variables import RegisterVariable
+from .inlining import CompilationUnit, InlinedCall, RegisterVariable, innermost, read_units
 
 _SECTION_NAMES = (
     *("line", "info", "abbrev", "str", "line_str", "ranges", "rnglists", "addr"),
@@ -151,3 +161,193 @@ def _site(call: InlinedCall, program: LineProgram, outer: SourceLoc | None) -> S
     if not file or call.line <= 0:
         return outer
     return SourceLoc(file, call.line, call.column or None, outer)
+
+
+# Standard and extended opcodes of line programs (DWARF 5, 7.22).
+_COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE, _SET_COLUMN = 1, 2, 3, 4, 5
+_CONST_ADD_PC, _FIXED_ADVANCE_PC = 8, 9
+_END_SEQUENCE, _SET_ADDRESS = 1, 2
+_CONTENT_PATH, _CONTENT_DIRECTORY = 1, 2
+_CHARACTERS_PER_STEP = 8
+"""Characters of a joined path that count as one step of the budget."""
+
+
+class LineRow(Struct, frozen=True):
+    """A row of a line table: from `address` on, code stems from this place; `file` None ends a
+    sequence.
+    """
+
+    address: int
+    file: str | None
+    line: int
+    column: int
+
+
+class LineProgram(Struct, frozen=True):
+    """The line table of one unit: its files by number, and its rows in the order of the table."""
+
+    files: Mapping[int, str]
+    rows: tuple[LineRow, ...]
+
+
+class _Header(Struct, frozen=True):
+    """The header of a line table, up to the program; `operands` are counts by opcode."""
+
+    cursor: DwarfCursor  # over the program
+    min_instruction: int
+    line_base: int
+    line_range: int
+    opcode_base: int
+    operands: bytes
+    files: Mapping[int, str]
+
+
+def read_line_program(
+    sections: DebugSections, offset: int, compile_dir: str, budget: DwarfBudget
+) -> LineProgram:
+    """Run the line program at `offset` of `.debug_line`.
+
+    `offset`: from DW_AT_stmt_list of the unit; `compile_dir`: DW_AT_comp_dir, which relative paths
+    start from.
+
+    Raises:
+        DwarfError: the table is damaged.
+    """
+    unit, offset_size = DwarfCursor(sections.line, offset).unit()
+    header = _header(unit, offset_size, sections, compile_dir, budget)
+    return LineProgram(header.files, tuple(_rows(header, budget)))
+
+
+def _header(
+    cursor: DwarfCursor,
+    offset_size: int,
+    sections: DebugSections,
+    compile_dir: str,
+    budget: DwarfBudget,
+) -> _Header:
+    """Reads the header of a line table, of any version."""
+    version = cursor.uint(2)
+    if not 2 <= version <= 5:
+        raise DwarfError(f"a line table of DWARF version {version}")
+    if version >= 5:
+        cursor.skip(2)  # sizes of addresses and segment selectors
+    length = cursor.uint(offset_size)
+    program = DwarfCursor(cursor.data, cursor.position + length, cursor.end)
+    min_instruction = cursor.uint(1)
+    if version >= 4:
+        cursor.skip(1)  # operations per instruction, of VLIW machines
+    cursor.skip(1)  # default_is_stmt
+    line_base, line_range, opcode_base = cursor.sint(1), cursor.uint(1), cursor.uint(1)
+    if not line_range or not opcode_base:
+        raise DwarfError("a line table without opcodes")
+    operands = cursor.take(opcode_base - 1)
+    names = DwarfCursor(cursor.data, cursor.position, program.position)
+    if version >= 5:
+        files = _files_v5(names, offset_size, sections, compile_dir, budget)
+    else:
+        files = _files_v4(names, compile_dir, budget)
+    return _Header(program, min_instruction, line_base, line_range, opcode_base, operands, files)
+
+
+def _files_v4(cursor: DwarfCursor, compile_dir: str, budget: DwarfBudget) -> Mapping[int, str]:
+    directories = [compile_dir]
+    while directory := cursor.string():
+        directories.append(_join([compile_dir], 0, directory, budget))
+    files: dict[int, str] = {}
+    while name := cursor.string():
+        directory_index = cursor.uleb()
+        cursor.uleb()  # time of last change
+        cursor.uleb()  # length
+        files[len(files) + 1] = _join(directories, directory_index, name, budget)
+    return files
+
+
+def _files_v5(
+    cursor: DwarfCursor,
+    offset_size: int,
+    sections: DebugSections,
+    compile_dir: str,
+    budget: DwarfBudget,
+) -> Mapping[int, str]:
+    """The files of a line table of version 5, by number."""
+
+    def entries() -> Iterator[tuple[str, int]]:
+        """Yields path and directory number of each entry of the next table."""
+        formats = [(cursor.uleb(), cursor.uleb()) for _ in range(cursor.uint(1))]
+        count = cursor.uleb()
+        # Entries without fields take no bytes: nothing would bound their count.
+        if count and not formats:
+            raise DwarfError("file names without fields")
+        for _ in range(count):
+            path, directory = "", 0
+            for content, form in formats:
+                value = read_value(cursor, form, offset_size)
+                if content == _CONTENT_PATH:
+                    text = text_of(value, cursor.data, sections)
+                    if text is None:
+                        raise DwarfError(f"a file name of unknown form 0x{form:x}")
+                    path = text
+                elif content == _CONTENT_DIRECTORY:
+                    directory = value.number
+            yield path, directory
+
+    # Directory 0 is the compilation directory; others are relative to it.
+    directories: list[str] = []
+    for path, _ in entries():
+        directories.append(_join(directories or [compile_dir], 0, path, budget))
+    return {i: _join(directories, d, path, budget) for i, (path, d) in enumerate(entries())}
+
+
+def _join(directories: list[str], index: int, name: str, budget: DwarfBudget) -> str:
+    joined = posixpath.join(directories[index], name) if index < len(directories) else name
+    budget.take(1 + len(joined) // _CHARACTERS_PER_STEP)
+    return joined
+
+
+def _rows(header: _Header, budget: DwarfBudget) -> Iterator[LineRow]:
+    """Runs a line program and yields its rows."""
+    cursor = header.cursor
+    address, file, line, column = 0, 1, 1, 0
+
+    def row() -> LineRow:
+        return LineRow(address, header.files.get(file, ""), line, column)
+
+    def advance(operations: int) -> int:
+        return (address + operations * header.min_instruction) & ADDRESS_MASK
+
+    while cursor.position < cursor.end:
+        budget.take()
+        opcode = cursor.uint(1)
+        if opcode >= header.opcode_base:
+            step = opcode - header.opcode_base
+            address = advance(step // header.line_range)
+            line += header.line_base + step % header.line_range
+            yield row()
+        elif opcode == 0:
+            length = cursor.uleb()
+            body = DwarfCursor(cursor.data, cursor.position, cursor.end)
+            cursor.skip(length)
+            extended = body.uint(1) if length else 0
+            if extended == _END_SEQUENCE:
+                yield LineRow(address, None, 0, 0)
+                address, file, line, column = 0, 1, 1, 0
+            elif extended == _SET_ADDRESS:
+                address = body.uint(min(length - 1, struct.calcsize("<Q")))
+        elif opcode == _COPY:
+            yield row()
+        elif opcode == _ADVANCE_PC:
+            address = advance(cursor.uleb())
+        elif opcode == _ADVANCE_LINE:
+            line += cursor.sleb()
+        elif opcode == _SET_FILE:
+            file = cursor.uleb()
+        elif opcode == _SET_COLUMN:
+            column = cursor.uleb()
+        elif opcode == _CONST_ADD_PC:
+            address = advance((255 - header.opcode_base) // header.line_range)
+        elif opcode == _FIXED_ADVANCE_PC:
+            address = (address + cursor.uint(2)) & ADDRESS_MASK
+        else:
+            # Flags that matter to debuggers, and opcodes of later versions.
+            for _ in range(header.operands[opcode - 1]):
+                cursor.uleb()

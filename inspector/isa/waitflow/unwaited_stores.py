@@ -147,3 +147,19 @@ class _Sweep:
                     del ages[other]
             if inst.cls == "global_store" and event.effect == "store":
                 ages[number] = 0
+
+
+_WHOLE_WORKGROUP = frozenset({"-1", "0xffff", "65535", ""})
+"""Operands of the one barrier that needs no name; `s_barrier` has none."""
+
+
+def has_special_barriers(function: Function) -> bool:
+    """Whether a function has barriers that not all waves of the workgroup take part in."""
+    for inst in function.instructions:
+        if inst.cls == "control" and "barrier" in inst.op.traits:
+            return True
+        if inst.cls not in ("barrier", "barrier_signal"):
+            continue
+        if inst.op.name.endswith("_isfirst") or inst.operands.strip() not in _WHOLE_WORKGROUP:
+            return True
+    return False

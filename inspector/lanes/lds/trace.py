@@ -21,23 +21,28 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...emulator.branch_conditions import CONDITIONS
 from ...emulator.machine import LaneAccess
 from ...emulator.registry import NotCoveredError
 from ...emulator.start import GridShape, initial_waves
-from ...emulator.waves import U32
-from ...isa.barriers import has_special_barriers
+from ...emulator.waves import CONDITIONS, U32
 from ...isa.dataflow.execution_target import target_of
-from ...isa.dataflow.operands import TTMP, VCC
-from ...isa.dataflow.register_sets import SCALAR_BIT, scalar_bits
+from ...isa.dataflow.operands import SCALAR_BIT, TTMP, VCC, scalar_bits
 from ...isa.mnemonics import FLOW_CLASSES, Flow, flow_of
+from ...isa.waitflow.unwaited_stores import has_special_barriers
 from ...model import Function, Instruction, Machine
 from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT
 from ..unknowns import Arguments, DrawnMemory, Probe, UnreadWords
-from .accesses import AccessBytes, LdsAccess, LdsTrace, LdsTraces, TraceFork
-from .code import LdsCode
-from .groups import VECTOR, Pending, WaveGroup
-from .paths import Loops, plan_of, reached_accesses
+from .accesses import (
+    VECTOR,
+    AccessBytes,
+    LdsAccess,
+    LdsTrace,
+    LdsTraces,
+    Pending,
+    TraceFork,
+    WaveGroup,
+)
+from .code import LdsCode, Loops, plan_of, reached_accesses
 
 MOST_STEPS: Final = 30_000
 """Instructions that are carried out, at most."""

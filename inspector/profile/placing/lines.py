@@ -13,13 +13,12 @@ from msgspec import Struct
 
 from ...base.errors import KinspectError
 from ...base.named_files import MOST_BYTES, is_named, opened, opened_named
-from ...isa.asm.includes import includes_beside
+from ...isa.asm.units import includes_beside
 from ...isa.assembly import parse_text
 from ...model import Function, Instruction, KernelReport, MeasuredLine, Program
 from ...model.recording import CodePlace, Samples, Traced
 from .addresses import AddressMap, addresses_of, disassembled
-from .locating import PlaceLocator, Unlocated
-from .sums import LineSum, Unplaced, missing
+from .locating import LineSum, PlaceLocator, Unlocated, Unplaced, missing
 
 
 class Landing(Struct, frozen=True):

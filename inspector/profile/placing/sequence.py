@@ -9,7 +9,7 @@ from itertools import pairwise
 from msgspec import Struct, field
 
 from ...model import Function, Instruction
-from .spelling import PADDING, is_data, key_of, operation, split, text_key
+from .addresses import PADDING, is_data, key_of, operation, split, text_key
 
 _LEAST_BYTES = 4
 """Size of the shortest instruction. There is no upper limit on the distance of two instructions:

@@ -15,10 +15,9 @@ from ...base.named_files import opened
 from ...model.recording import Agent, Part
 from ..builder import LARGEST, RecordingBuilder
 from ..reading import FileGroup
-from .csv_columns import real
-from .csv_counters import read_long, read_wide
-from .csv_table import CsvTable, folded
-from .process_files import names_of
+from .csv_dispatches import read_long, read_wide
+from .csv_table import CsvTable, folded, real
+from .recorded_files import names_of
 
 FORMAT = "rocprof-compute workload"
 

@@ -17,7 +17,7 @@ from ...model.recording import KernelShape, Part
 from ..builder import RecordingBuilder, int64
 from ..reading import FileGroup
 from .compute import described
-from .gzip_files import head
+from .recorded_files import head
 from .sqlite_file import SIGN, Database, open_database
 
 FORMAT = "rocprof-compute analysis"

@@ -6,15 +6,16 @@ shape are therefore looked up as one key of texts; only the other cells are conv
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from math import isfinite
 
 from msgspec import Struct, field
 
-from ...model.recording import KernelShape, Part
-from ..builder import RecordingBuilder, triple, volume
+from ...model.recording import NONE, KernelShape, Part
+from ..builder import RecordingBuilder, RowIndex, triple, volume
 from .agents import AgentIds
-from .csv_table import CsvTable, DamagedRowError
-from .row_index import RowIndex
+from .csv_table import COLUMN_NAMES, UNREAD_COLUMNS, CsvTable, DamagedRowError, fold, real
 
 _SHAPE_COLUMNS = (
     "name", "agent", "process", "kernel_id", "lds", "scratch", "vgpr", "accum_vgpr", "sgpr",
@@ -136,3 +137,194 @@ class DispatchWriter(Struct):
             sgpr=sizes["sgpr"],
             wave_size=sizes["wave_size"],
         )
+
+
+_CHANNEL = re.compile(r"(\w+)\[\d+\]$")
+"""A counter of one instance of a hardware unit, such as `TCC_HIT[3]`."""
+_KNOWN_COLUMNS = UNREAD_COLUMNS.union(*COLUMN_NAMES.values()) - {""}
+_DUPLICATE = re.compile(r"(\w+?)_\d+$")
+"""The name that pandas gives a second column of the same name when files are merged."""
+_MOST_LISTED = 4
+
+
+def _bare(name: str) -> str:
+    """A counter's name without the number of its instance: `TCC_HIT` for `TCC_HIT[3]`."""
+    match = _CHANNEL.match(name)
+    return match[1] if match else name
+
+
+def _value(text: str) -> float:
+    try:
+        return real(text)
+    except (ValueError, OverflowError):
+        raise DamagedRowError("a counter's value is not a number") from None
+
+
+class _Values(Struct):
+    """Adds values to a recording, and notes how many are undefined (nan: a division by 0)."""
+
+    writer: DispatchWriter
+    undefined: int = 0
+
+    def add(self, row: int, counter: str, value: float) -> None:
+        if isfinite(value):
+            self.writer.builder.add_counter_value(row, counter, value)
+        else:
+            self.undefined += 1
+
+    def report(self) -> None:
+        if self.undefined:
+            name = self.writer.table.path.name
+            self.writer.builder.note(
+                f"{name}: {self.undefined:,} values are undefined (nan, inf) and are left out"
+            )
+
+
+class LongReader(Struct):
+    """Reads a table of one row per dispatch and counter.
+
+    `traced` holds the dispatches in the kernel trace of the same process. A dispatch here is the
+    same as one there if id, kernel, size and times agree.
+    """
+
+    writer: DispatchWriter
+    traced: RowIndex | None = None
+    apart: int = 0  # dispatches whose id belongs to another dispatch in the trace
+    _rows_of: dict[str, RowIndex] = field(default_factory=dict)  # process id or Guid -> its rows
+    _alike: dict[tuple[int, int], bool] = field(default_factory=dict)  # pairs of shapes
+
+    def read(self) -> None:
+        """Reads the whole table."""
+        table, values = self.writer.table, _Values(self.writer)
+        counter = table.columns["counter"]
+
+        def add(cells: list[str]) -> None:
+            value = _value(table.cell(cells, "value"))
+            values.add(self._row(cells), _bare(cells[counter]), value)
+
+        table.each(add)
+        values.report()
+
+    def _row(self, cells: list[str]) -> int:
+        """The dispatch of one row, added if it is new."""
+        table = self.writer.table
+        number = table.integer(cells, "number")
+        if number is None:
+            raise DamagedRowError("the dispatch id is not a number")
+        process = table.cell(cells, "process") or table.cell(cells, "guid")
+        rows = self._rows_of.get(process)
+        if rows is None:
+            rows = self._rows_of[process] = RowIndex()
+        row = rows.get(number)
+        if row == NONE:
+            row = self._traced_row(number, cells)
+            if row == NONE:
+                row = self.writer.add(cells)
+            rows.add(number, row)
+        return row
+
+    def _traced_row(self, number: int, cells: list[str]) -> int:
+        """The row of the same dispatch in the kernel trace; `NONE` if it is another."""
+        row = NONE if self.traced is None else self.traced.get(number)
+        if row == NONE:
+            return NONE
+        start, end = self.writer.times(cells)
+        table = self.writer.builder.dispatches
+        pair = (table.shape[row], self.writer.shape_number(cells))
+        alike = self._alike.get(pair)
+        if alike is None:
+            trace, counted = (self.writer.shapes[number] for number in pair)
+            alike = self._alike[pair] = _is_same_shape(trace, counted)
+        if start is not None and end is not None and table.start[row] != NONE:
+            alike = alike and start <= table.end[row] and table.start[row] <= end
+        if not alike:
+            self.apart += 1
+            return NONE
+        return row
+
+
+def _is_same_shape(trace: KernelShape, counted: KernelShape) -> bool:
+    return trace.name == counted.name and all(
+        traced is None or recorded is None or traced == recorded
+        for traced, recorded in (
+            (trace.process, counted.process),
+            (trace.kernel_id, counted.kernel_id),
+            (trace.agent, counted.agent),
+            (trace.grid_size, counted.grid_size),
+            (trace.workgroup_size, counted.workgroup_size),
+        )
+    )
+
+
+def read_long(table: CsvTable, builder: RecordingBuilder, part: Part) -> bool:
+    """Reads a long table as a part of its own; returns whether its timestamps lost digits."""
+    writer = DispatchWriter.of_part(table, builder, part)
+    LongReader(writer).read()
+    table.report(builder)
+    return bool(writer.rounded)
+
+
+def read_wide(
+    table: CsvTable, builder: RecordingBuilder, part: Part, renamed: dict[str, str] | None = None
+) -> bool:
+    """Reads a table of one row per dispatch with a column per counter, as a part of its own.
+
+    The instances of a counter (`TCC_HIT[0]` … `TCC_HIT[127]`, the channels of all XCCs) are summed,
+    and so are the rows of one dispatch on several XCCs.
+
+    `renamed`: name of a counter in the file -> its name in the recording.
+
+    Returns:
+        Whether its timestamps have lost digits.
+    """
+    writer = DispatchWriter.of_part(table, builder, part)
+    columns, foreign = _counter_columns(table)
+    values, rows = _Values(writer), RowIndex()
+    by_xcc = "xcc" in table.columns and "number" in table.columns
+    names = {name: (renamed or {}).get(name, name) for name in columns}
+
+    def add(cells: list[str]) -> None:
+        sums = {}
+        for name, indices in columns.items():
+            filled = [cells[index] for index in indices if cells[index].strip()]
+            if filled:
+                sums[names[name]] = sum(map(_value, filled))
+        number = table.integer(cells, "number") if by_xcc else None
+        row = NONE if number is None else rows.get(number)
+        if row == NONE:
+            row = writer.add(cells)
+            if number is not None:
+                rows.add(number, row)
+        for name, value in sums.items():
+            values.add(row, name, value)
+
+    table.each(add)
+    values.report()
+    table.report(builder)
+    if foreign:
+        listed = ", ".join(foreign[:_MOST_LISTED]) + (", …" if len(foreign) > _MOST_LISTED else "")
+        builder.note(f"{table.path.name}: unknown columns are left out: {listed}")
+    return bool(writer.rounded)
+
+
+def _counter_columns(table: CsvTable) -> tuple[dict[str, list[int]], list[str]]:
+    """Returns counter -> its columns, and the columns whose first cell is no number."""
+    first_columns = {name: column for column, name in reversed(list(enumerate(table.names)))}
+    columns: dict[str, list[int]] = {}
+    for name in table.unknown_columns():
+        duplicate = _DUPLICATE.match(name)
+        if duplicate is None or not (
+            duplicate[1] in first_columns or fold(duplicate[1]) in _KNOWN_COLUMNS
+        ):
+            columns.setdefault(_bare(name), []).append(first_columns[name])
+    _, cells = next(table.rows(), (0, []))
+    foreign = []
+    for name, indices in list(columns.items()) if cells else ():
+        try:
+            for index in indices:
+                if cells[index].strip():
+                    real(cells[index])
+        except (ValueError, OverflowError):
+            foreign.append(name)
+            del columns[name]
+    return columns, foreign

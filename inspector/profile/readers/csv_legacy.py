@@ -8,10 +8,9 @@ from pathlib import Path
 from ...model.recording import Part
 from ..builder import RecordingBuilder
 from ..reading import FileGroup
-from .csv_counters import read_wide
-from .csv_summaries import STATISTICS, read_copy_statistics, read_stats
-from .csv_table import CsvTable, folded
-from .process_files import names_of
+from .csv_dispatches import read_wide
+from .csv_table import STATISTICS, CsvTable, folded, read_copy_statistics, read_stats
+from .recorded_files import names_of
 
 FORMAT = "rocprof CSV"
 

@@ -15,11 +15,9 @@ from ...model.recording import KernelShape, Part
 from ..builder import RecordingBuilder
 from ..reading import FileGroup
 from .agents import AgentIds
-from .csv_counters import LongReader
-from .csv_dispatches import DispatchWriter
-from .csv_summaries import STATISTICS, read_copies, read_stats
-from .csv_table import CsvTable, folded, nothing_in
-from .process_files import kind_named, names_of, prefix_of, process_of, results_file_read
+from .csv_dispatches import DispatchWriter, LongReader
+from .csv_table import STATISTICS, CsvTable, folded, nothing_in, read_copies, read_stats
+from .recorded_files import kind_named, names_of, prefix_of, process_of, results_file_read
 
 FORMAT = "rocprofv3 CSV"
 

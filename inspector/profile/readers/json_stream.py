@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from ...base.limits import LimitError
-from .gzip_files import ByteSource
+from .recorded_files import ByteSource
 
 _BATCH = 1 << 20
 """Bytes read at a time."""

@@ -12,10 +12,9 @@ from pathlib import Path
 from ...model.recording import Part
 from ..builder import RecordingBuilder
 from ..reading import FileGroup
-from .csv_columns import integer
-from .csv_table import CsvTable, DamagedRowError, folded
+from .csv_table import CsvTable, DamagedRowError, folded, integer
 from .pc_samples import Method, ProcessSamples
-from .process_files import names_of, parts_of, prefix_of, process_of, results_file_read
+from .recorded_files import names_of, parts_of, prefix_of, process_of, results_file_read
 
 FORMAT = "rocprofv3 PC sampling CSV"
 

@@ -19,7 +19,7 @@ from ...base.limits import MOST_NESTED, LimitError
 from ...model.recording import Agent, Part, TopKernel
 from ..builder import LARGEST, RecordingBuilder, brief, int64
 from ..reading import FileGroup
-from .gzip_files import head, open_plain
+from .recorded_files import head, open_plain
 
 FORMAT = "Proton tree"
 

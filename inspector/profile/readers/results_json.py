@@ -16,14 +16,13 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ...model.recording import NONE, Part
-from ..builder import LARGEST, RecordingBuilder
+from ..builder import LARGEST, RecordingBuilder, RowIndex
 from ..reading import FileGroup
-from . import json_records
-from .gzip_files import head, open_plain
+from . import json_tables
 from .json_stream import DamagedError, JsonStream
 from .json_tables import ProcessTables
 from .pc_samples import Method, ProcessSamples
-from .row_index import RowIndex
+from .recorded_files import head, open_plain
 
 FORMAT = "rocprofv3 JSON"
 
@@ -160,7 +159,7 @@ class _JsonProcess(Struct):
     def _dispatches(self) -> None:
         """Adds dispatches, or times to those whose counters were read first."""
         times = self.builder.dispatches
-        for record in self.stream.records(json_records.DispatchRecord):
+        for record in self.stream.records(json_tables.DispatchRecord):
             launch = record.dispatch_info
             row = self.rows.get(launch.dispatch_id)
             start, end = record.start_timestamp or NONE, record.end_timestamp or NONE
@@ -178,14 +177,14 @@ class _JsonProcess(Struct):
             agent = agents.get(self.tables.agents.get(handle, ""))
             return kinds[agent.kind] if agent is not None else "unknown"
 
-        for record in self.stream.records(json_records.MemoryCopy):
+        for record in self.stream.records(json_tables.MemoryCopy):
             name = f"{side(record.src_agent_id.handle)} to {side(record.dst_agent_id.handle)}"
             self.builder.transfer(name, record.end_timestamp - record.start_timestamp)
 
     def _counter_values(self) -> None:
         """Adds up each counter of a dispatch over the instances of its block."""
         count = self.builder.add_counter_value
-        for record in self.stream.records(json_records.CounterRecord):
+        for record in self.stream.records(json_tables.CounterRecord):
             data = record.dispatch_data
             row = self.rows.get(data.dispatch_info.dispatch_id)
             if row == NONE:
@@ -211,7 +210,7 @@ class _JsonProcess(Struct):
             self.tables.strings.pc_sample_comments,
         )
         shape_of = self.builder.dispatches.shape
-        for item in self.stream.records(json_records.SampleRecord):
+        for item in self.stream.records(json_tables.SampleRecord):
             record = item.record
             row = self.rows.get(record.dispatch_id)
             index = item.inst_index
@@ -230,10 +229,10 @@ class _JsonProcess(Struct):
 
     def _add(
         self,
-        launch: json_records.DispatchInfo,
+        launch: json_tables.DispatchInfo,
         start: int,
         end: int,
-        counted: json_records.CounterRecord | None,
+        counted: json_tables.CounterRecord | None,
     ) -> int:
         """Adds a dispatch and returns its row; registers are those of its counters, if any."""
         grid, group = launch.grid_size, launch.workgroup_size
@@ -272,7 +271,7 @@ class _JsonProcess(Struct):
         )
         self.builder.samples.extend(samples.samples())
         if not self.shapes:
-            self.builder.summary.extend(json_records.top_kernels(self.tables.summary))
+            self.builder.summary.extend(json_tables.top_kernels(self.tables.summary))
         for name, times in self.not_finite.items():
             self.builder.fail(
                 self.path,

@@ -7,15 +7,20 @@ all of them. The tables are read, because the views differ between versions and 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from ...model.recording import KernelShape, Part
-from ..builder import RecordingBuilder, int64
+from msgspec import Struct, field
+
+from ...base.documents import json_value
+from ...base.errors import KinspectError
+from ...model.recording import NONE, KernelShape, Part, RecordedCodeObject
+from ..builder import RecordingBuilder, RowIndex, int64, triple, volume
 from ..reading import FileGroup
-from .gzip_files import head
-from .process_files import is_twin
-from .rocpd_process import AGAIN, RocpdProcess, hint_of
+from . import agents
+from .pc_samples import ProcessSamples, shift
+from .recorded_files import head, is_twin
 from .sqlite_file import SIGN, Database, open_database, unfinished
 
 FORMAT = "rocpd"
@@ -112,3 +117,276 @@ def _read_rocpd(path: Path, database: Database, builder: RecordingBuilder) -> No
             RocpdProcess(
                 path=path, database=database, builder=builder, suffix=suffix, guid=guid
             ).read()
+
+
+AGAIN = "profile again, and let the program end by itself so that the database is written out"
+_AXES = ("x", "y", "z")
+
+
+def hint_of(error: Exception) -> str:
+    """Returns what to do about a database that SQLite cannot read."""
+    if "locked" in str(error) or "busy" in str(error):
+        return "another program is using it: wait until the profiled program has ended"
+    return AGAIN
+
+
+class RocpdProcess(Struct):
+    """Reads the tables of one process. Ids are unique only within these tables."""
+
+    path: Path
+    database: Database
+    builder: RecordingBuilder
+    suffix: str  # of the names of the tables
+    guid: str | None  # of the process's rows; None: all rows of the tables
+    pids: dict[int, int] = field(default_factory=dict)  # id of a process -> system's process id
+    agents: dict[int, str] = field(default_factory=dict)  # id of an agent -> its key
+    objects: dict[int, tuple[RecordedCodeObject, int]] = field(
+        default_factory=dict
+    )  # and address shift
+    symbols: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # id of a kernel -> its row
+    tracks: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # id -> pid, agent, queue
+    events: RowIndex = field(default_factory=RowIndex)  # event id -> row of its dispatch
+    numbers: RowIndex = field(default_factory=RowIndex)  # dispatch id -> row of the dispatch
+    rows_without_owner: int = 0  # rows whose kernel or counter is unknown
+    unreadable: int = 0  # devices whose description could not be parsed
+
+    def read(self) -> None:
+        """Reads table by table; what follows a damaged place in a table is left out."""
+        steps: tuple[Callable[[], None], ...] = (
+            self._about,
+            self._agents,
+            self._code_objects,
+            self._symbols,
+            self._tracks,
+            self._dispatches,
+            self._counters,
+            self._samples,
+            self._copies,
+        )
+        for step in steps:
+            try:
+                step()
+            except sqlite3.Error as error:
+                self.builder.fail(
+                    self.path,
+                    f"{self.path.name}: {step.__name__.strip('_').replace('_', ' ')} could not be "
+                    f"read to the end: {error}",
+                    hint_of(error),
+                )
+        if self.rows_without_owner:
+            self.builder.fail(
+                self.path,
+                f"{self.path.name}: {self.rows_without_owner:,} rows without a kernel or counter,"
+                " left out",
+                "if the file is as the profiler wrote it, report its version",
+            )
+        if self.unreadable:
+            self.builder.fail(
+                self.path,
+                f"{self.path.name}: the descriptions of {self.unreadable:,} devices are no JSON: "
+                "figures that depend on the device are unknown",
+                AGAIN,
+            )
+
+    def _rows(self, table: str, *columns: str) -> Any:
+        where = None if self.guid is None else {"guid": self.guid}
+        return self.database.rows(f"rocpd_{table}{self.suffix}", columns, where)
+
+    def _about(self) -> None:
+        for tag, value in self._rows("metadata", "tag", "value"):
+            if tag == "schema_version":
+                self.builder.tool.setdefault("rocpd schema", str(value))
+        for number, pid, command in self._rows("info_process", "id", "pid", "command"):
+            self.pids[number] = int64(pid) or 0
+            if command and not self.builder.command:
+                self.builder.command = tuple(str(command).split())
+
+    def _agents(self) -> None:
+        """Reads the CPUs and GPUs; `extdata` is JSON that newer versions add."""
+        columns = (
+            "id", "type", "absolute_index", "name", "generic_name", "product_name", "extdata",
+        )  # fmt: skip
+        for number, kind, index, name, generic, product, extdata in self._rows(
+            "info_agent", *columns
+        ):
+            key = str(number if index is None else index)
+            self.agents[number] = key
+            properties = {"type": kind, "name": generic or name, "product_name": product}
+            extra_properties = _object(extdata)
+            if extra_properties is None:
+                self.unreadable += 1
+            properties |= extra_properties or {}
+            if agents.is_processor(properties):
+                self.builder.agents.setdefault(key, agents.agent(key, properties))
+
+    def _code_objects(self) -> None:
+        """Reads where code objects were loaded."""
+        columns = ("id", "pid", "uri", "load_base", "load_size", "load_delta")
+        for number, pid, uri, low, size, delta in self._rows("info_code_object", *columns):
+            low, size = int64(low), int64(size)
+            address_shift = (
+                0 if low is None or size is None else shift(low, size, int64(delta) or 0)
+            )
+            code_object = RecordedCodeObject(
+                id=number,
+                process=self._pid(pid),
+                uri=_text(uri) or None,
+                load_base=low,
+                load_size=size,
+            )
+            self.objects[number] = (code_object, address_shift)
+            self.builder.code_objects.append(code_object)
+
+    def _symbols(self) -> None:
+        columns = (
+            "id", "display_name", "kernel_name", "code_object_id",
+            "arch_vgpr_count", "accum_vgpr_count", "sgpr_count",
+        )  # fmt: skip
+        for number, *columns_of_symbol in self._rows("info_kernel_symbol", *columns):
+            self.symbols[number] = tuple(columns_of_symbol)
+
+    def _tracks(self) -> None:
+        for number, *location in self._rows("track", "id", "pid", "agent_id", "queue_id"):
+            self.tracks[number] = tuple(location)
+
+    def _dispatches(self) -> None:
+        """Reads the dispatches; newer schemas have process, agent and queue in a track."""
+        columns = (
+            "event_id", "dispatch_id", "start", "end", "track_id", "pid", "agent_id", "queue_id",
+            "kernel_id", "group_segment_size", "private_segment_size",
+            *(f"workgroup_size_{axis}" for axis in _AXES),
+            *(f"grid_size_{axis}" for axis in _AXES),
+        )  # fmt: skip
+        shapes: dict[tuple[Any, ...], int] = {}
+        builder = self.builder
+        for event, number, start, end, track, *launch in self._rows("kernel_dispatch", *columns):
+            pid, agent, queue, *sizes = launch
+            if track in self.tracks:
+                pid, agent, queue = self.tracks[track]
+            key = (pid, agent, *sizes)
+            shape = shapes.get(key)
+            if shape is None:
+                shape = shapes[key] = builder.shape(self._shape(pid, agent, sizes))
+            row = builder.dispatch(
+                shape, int64(number), int64(start), int64(end), int64(queue), find_again=False
+            )
+            if isinstance(event, int):
+                self.events.add(event, row)
+            if isinstance(number, int):
+                self.numbers.add(number, row)
+
+    def _shape(self, pid: object, agent: Any, sizes: list[Any]) -> KernelShape:
+        """Returns a shape; `sizes` are kernel id, LDS, scratch, workgroup and grid (x, y, z)."""
+        kernel, lds, scratch, *axes = (int64(size) for size in sizes)
+        symbol = self.symbols.get(-1 if kernel is None else kernel, (None,) * 6)
+        display, name, code_object, vgpr, accum, sgpr = symbol
+        group, grid = triple(axes[:3]), triple(axes[3:])
+        return KernelShape(
+            name=str(display or name or f"kernel {kernel}").removesuffix(".kd"),
+            agent=self.agents.get(agent),
+            process=self._pid(pid),
+            kernel_id=kernel,
+            code_object=int64(code_object),
+            workgroup=group,
+            workgroup_size=volume(group),
+            grid=grid,
+            grid_size=volume(grid),
+            lds_bytes=lds,
+            scratch_bytes=scratch,
+            vgpr=int64(vgpr),
+            accum_vgpr=int64(accum),
+            sgpr=int64(sgpr),
+        )
+
+    def _counters(self) -> None:
+        """Reads counter values, which stand in order of dispatches, and sums over instances."""
+        names = {number: str(name) for number, name in self._rows("info_pmc", "id", "name")}
+        current: int | None = None
+        sums: dict[str, float] = {}
+        columns = ("event_id", "pmc_id", "value", "sample_id")
+        for event, counter, value, sample in self._rows("pmc_event", *columns):
+            if sample is not None or value is None:  # sampled over time, not for a dispatch
+                continue
+            row = self.events.get(event) if isinstance(event, int) else NONE
+            name = names.get(counter)
+            if row == NONE or name is None or not isinstance(value, (int, float)):
+                self.rows_without_owner += 1
+                continue
+            if row != current:
+                self._add_counters(current, sums)
+                current, sums = row, {}
+            # One value per instance of the block: shader engine, XCC, channel.
+            sums[name] = sums.get(name, 0.0) + value
+        self._add_counters(current, sums)
+
+    def _add_counters(self, row: int | None, sums: dict[str, float]) -> None:
+        if row is not None:
+            for name, value in sums.items():
+                self.builder.add_counter_value(row, name, value)
+
+    def _samples(self) -> None:
+        """Reads the PC samples and adds them up by place."""
+        samples = ProcessSamples(next(iter(self.pids.values()), None), self.objects)
+        columns = (
+            "method", "dispatch_id", "code_object_id", "code_object_offset", "exec_mask",
+            "wave_issued_instruction", "stall_reason", "instruction", "instruction_comment",
+        )  # fmt: skip
+        shape_of = self.builder.dispatches.shape
+        for row in self._rows("pc_sampling", *columns):
+            method, dispatch, code_object, offset, mask, issued, why, text, comment = row
+            dispatch_row = self.numbers.get(dispatch) if isinstance(dispatch, int) else NONE
+            samples.at(
+                "host_trap" if method == "host_trap" or issued is None else "stochastic",
+                None if dispatch_row == NONE else shape_of[dispatch_row],
+                int64(code_object) or 0,
+                int64(offset) or 0,
+                text=_text(text),
+                comment=_text(comment),
+            ).add(
+                _mask(mask),
+                None if issued is None else bool(int64(issued)),
+                why if isinstance(why, str | int) else None,
+            )
+        self.builder.samples.extend(samples.samples())
+
+    def _copies(self) -> None:
+        names: dict[object, str] = {}
+        for start, end, number in self._rows("memory_copy", "start", "end", "name_id"):
+            start_ns, end_ns = int64(start), int64(end)
+            if start_ns is None or end_ns is None:
+                continue
+            if not names:
+                names = {key: str(text) for key, text in self._rows("string", "id", "string")}
+            self.builder.transfer(names.get(number, "copy"), end_ns - start_ns)
+
+    def _pid(self, number: object) -> int | None:
+        pid = int64(number)
+        return None if pid is None else self.pids.get(pid, pid)
+
+
+def _object(text: object) -> dict[str, Any] | None:
+    """Decodes the JSON object in a cell: {} for an empty cell, None if it is no object."""
+    if text is None or text == "":
+        return {}
+    if not isinstance(text, (str, bytes)):
+        return None
+    try:
+        value = json_value(text, "extdata")
+    except KinspectError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _mask(value: object) -> int | None:
+    """Parses an execution mask: a number, or hexadecimal text if it exceeds SQLite's integers."""
+    if isinstance(value, int):
+        return value & 0xFFFF_FFFF_FFFF_FFFF
+    try:
+        return int(value, 16) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _text(value: object) -> str | None:
+    """Returns a cell's text; None if it holds something else, as any column may in SQLite."""
+    return value if isinstance(value, str) else None

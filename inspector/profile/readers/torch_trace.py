@@ -19,9 +19,8 @@ from msgspec import Struct, field
 from ...model.recording import Agent, KernelShape, Part
 from ..builder import LARGEST, RecordingBuilder, int64, triple, volume
 from ..reading import FileGroup
-from .gzip_files import head, open_plain
 from .json_stream import DamagedError, JsonStream
-from .process_files import is_twin
+from .recorded_files import head, is_twin, open_plain
 
 FORMAT = "Chrome trace"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ...base.errors import KinspectError
-from . import versions
+from . import installed
 from .installed import OWN_FAILURE, Profiler
 
 PASSES = "passes"
@@ -39,7 +39,7 @@ class Measurements(Struct, frozen=True):
 
     counters: tuple[tuple[str, ...], ...] = ()  # the names in each pass
     att: Att | None = None
-    sampling: versions.Sampling | None = None
+    sampling: installed.Sampling | None = None
     kernel: str | None = None  # a regular expression, searched in demangled names
     skip_warmup: int | None = None  # first launches of each kernel that are left out
 
@@ -232,7 +232,7 @@ def _rocprof_compute(profiler: Profiler, measurements: Measurements) -> Iterator
         )
 
     def has(option: str) -> bool:
-        return versions.compute_has(option, profiler.version)
+        return installed.compute_has(option, profiler.version)
 
     # Its rooflines are benchmarks of the GPU; kinspect takes the peaks from its machine tables.
     output = (

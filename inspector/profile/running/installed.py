@@ -9,15 +9,17 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
+from ...base.documents import own_yaml
 from ...base.errors import KinspectError
 from ...base.lifetimes import run_to_end
 from ...base.named_files import file_text, opened
 from ...base.programs import find_program
-from . import versions
 
 OWN_FAILURE = 125
 """The exit status of failures that are kinspect's or the profiler's, not the program's."""
@@ -40,7 +42,7 @@ class Profiler(Struct, frozen=True):
 
     tool: str  # one of TOOLS
     path: Path
-    version: versions.Version | None  # of the SDK for rocprofv3, its own for the others
+    version: Version | None  # of the SDK for rocprofv3, its own for the others
     options: frozenset[str] | None = None  # read off its own text; None: go by the version
 
     @property
@@ -52,11 +54,11 @@ class Profiler(Struct, frozen=True):
         """Tells whether the profiler has an option; an unknown version is taken for a new one."""
         if self.options is not None:
             return option in self.options
-        return self.version is None or versions.since(option) <= self.version
+        return self.version is None or since(option) <= self.version
 
     def describe(self) -> str:
         """Name, version and place, for messages."""
-        return f"{self.tool} {versions.show(self.version)} ({self.path})"
+        return f"{self.tool} {show(self.version)} ({self.path})"
 
 
 def find_profiler(
@@ -104,7 +106,7 @@ def describe(path: Path, tool: str, environment: Mapping[str, str] | None = None
         version = _reported_version(path, environment)
     options = None
     if tool == "rocprofv3" and "add_argument" in text:
-        options = frozenset(option for option in versions.used_options() if f'"{option}"' in text)
+        options = frozenset(option for option in used_options() if f'"{option}"' in text)
     return Profiler(tool, path, version, options)
 
 
@@ -138,7 +140,7 @@ def _folders(command: Sequence[str], env: Mapping[str, str], opt: Path) -> Itera
         if env.get(name):
             yield Path(env[name]) / "bin"
     yield opt / "rocm" / "bin"
-    releases = sorted(opt.glob("rocm-*"), key=lambda p: versions.parse(p.name) or (), reverse=True)
+    releases = sorted(opt.glob("rocm-*"), key=lambda p: parse(p.name) or (), reverse=True)
     for release in releases:
         yield release / "bin"
 
@@ -152,22 +154,22 @@ def _text(path: Path) -> str:
     return head.decode("utf-8", "replace") if head.startswith(b"#!") else ""
 
 
-def _own_version(text: str) -> versions.Version | None:
+def _own_version(text: str) -> Version | None:
     match = re.search(r"[\"']version[\"']\s*:\s*[\"']v?(\d+(?:\.\d+)+)", text)
-    return versions.parse(match[1]) if match else None
+    return parse(match[1]) if match else None
 
 
-def _info_version(path: Path) -> versions.Version | None:
+def _info_version(path: Path) -> Version | None:
     """Reads the SDK's version from `.info/version` in the profiler's ROCm folder."""
     try:
         text = file_text(path.resolve().parent.parent / ".info" / "version", 4096)
     except (OSError, UnicodeDecodeError):
         return None
-    rocm = versions.parse(text)
-    return versions.sdk_of_rocm(rocm) if rocm else None
+    rocm = parse(text)
+    return sdk_of_rocm(rocm) if rocm else None
 
 
-def _reported_version(path: Path, env: Mapping[str, str] | None) -> versions.Version | None:
+def _reported_version(path: Path, env: Mapping[str, str] | None) -> Version | None:
     """Runs `--version`; returns None if there is no such option, it hangs or cannot run."""
     try:
         process = run_to_end([str(path), "--version"], _VERSION_WAIT, environment=env)
@@ -175,7 +177,7 @@ def _reported_version(path: Path, env: Mapping[str, str] | None) -> versions.Ver
         return None
     if process.returncode:
         return None
-    return versions.parse(process.stdout.decode("utf-8", "replace"))
+    return parse(process.stdout.decode("utf-8", "replace"))
 
 
 def find_decoder(
@@ -254,3 +256,99 @@ def _archs_by_tool(path: Path) -> Iterator[str]:
     for name in re.findall(r"^\s*(?:Name:\s*)?(gfx[0-9a-f]+)\s*$", listed, re.MULTILINE):
         if name != "gfx000":  # the enumerator's word for the CPU
             yield name
+
+
+Version = tuple[int, ...]
+
+_FILE = Path(__file__).with_name("versions.yaml")
+
+
+class Sampling(Struct, frozen=True):
+    """A method of PC sampling on an arch, with its interval."""
+
+    method: str
+    unit: str
+    interval: int  # the default
+    least: int
+    power_of_two: bool
+
+
+@cache
+def _tables() -> Mapping[str, Any]:
+    loaded: Mapping[str, Any] = own_yaml(_FILE)
+    return loaded
+
+
+def parse(text: str) -> Version | None:
+    """Returns the first version number in a text: `(1, 3, 0)` of "version: 1.3.0"; None if none."""
+    match = re.search(r"\d+(?:\.\d+)+", text)
+    return tuple(int(part) for part in match[0].split(".")) if match else None
+
+
+def show(version: Version | None) -> str:
+    """Returns a version as text; "unknown version" for None."""
+    return ".".join(map(str, version)) if version else "unknown version"
+
+
+def sdk_of_rocm(rocm: Version) -> Version | None:
+    """Returns the SDK's version in a ROCm release, of the newest listed release up to it."""
+    releases = sorted((parse(k) or (), parse(v) or ()) for k, v in _tables()["sdk_of_rocm"].items())
+    fitting = [sdk for release, sdk in releases if release <= rocm]
+    return fitting[-1] if fitting else None
+
+
+def since(option: str) -> Version:
+    """Returns the first SDK version with an option that kinspect uses."""
+    return parse(_tables()["since"][option]) or ()
+
+
+def used_options() -> tuple[str, ...]:
+    """Returns all options that kinspect uses."""
+    return tuple(_tables()["since"])
+
+
+def compute_has(option: str, version: Version | None) -> bool:
+    """Tells whether rocprof-compute has an option; an unknown version is taken for a new one."""
+    return version is None or (parse(_tables()["compute_since"][option]) or ()) <= version
+
+
+def sampling(arch: str, method: str | None = None, interval: int | None = None) -> Sampling:
+    """Chooses a method and interval of PC sampling for an arch.
+
+    Args:
+        arch: such as gfx942.
+        method: host_trap or stochastic; the best that the arch has, if None.
+        interval: in the method's unit (microseconds or cycles); a default, if None.
+
+    Raises:
+        KinspectError: the arch has no such method, or the interval is none that it takes.
+    """
+    methods: Mapping[str, Mapping[str, Any]] = next(
+        (
+            row["methods"]
+            for row in _tables()["pc_sampling"]
+            if re.fullmatch(str(row["arch"]), arch)
+        ),
+        {},
+    )
+    if not methods:
+        archs = "gfx90a, gfx94x and gfx95x"
+        raise KinspectError(f"{arch} has no PC sampling", f"it is there on {archs}; try --att")
+    chosen = method or next(iter(methods))
+    if chosen not in methods:
+        raise KinspectError(
+            f"{arch} has no {chosen} PC sampling", f"use --pc-method {' or '.join(methods)}"
+        )
+    row = methods[chosen]
+    rate = row["default"] if interval is None else interval
+    power = bool(row.get("power_of_two"))
+    unit = "cycles" if row["unit"] == "cycles" else "microseconds"
+    if rate < row["least"] or (power and rate & (rate - 1)):
+        kind = "a power of two, " if power else ""
+        raise KinspectError(
+            f"{chosen} PC sampling takes no interval of {rate} {unit}",
+            f"give {kind}at least {row['least']}, to --pc-interval",
+        )
+    return Sampling(
+        method=chosen, unit=row["unit"], interval=rate, least=row["least"], power_of_two=power
+    )

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from ...base.documents import own_yaml
 from ...base.named_files import opened
 from .commands import PlannedPass
-from .launch import Ending
 from .manifest import PassRecord
+from .pass_launch import Ending
 
 _COMPLAINTS = Path(__file__).with_name("complaints.yaml")
 _GLANCE = 4 * 1024 * 1024

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from ...model import TtgirOp
-from ..opforms import FUNCTIONS
+from ..result_types import FUNCTIONS
 from .facts import AxisFacts, meet, nothing
 from .graph import Carried, ValueGraph, makers
 from .transfer import HINTS, RULES, facts_after

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import constancy_causes, contiguity_causes, divisibility_causes
 from .analysis import Axes, loaded_tile
 from .blame_walk import BlameWalk, Rules
-from .cause import Blame
+from .facts import Blame
 
 _RULES = Rules(contiguity_causes.RULES, divisibility_causes.RULES, constancy_causes.RULES)
 

@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from ...model import TtgirOp
 from .analysis import Axes, is_argument
-from .cause import Blame, Kind
-from .facts import AxisFacts
+from .facts import AxisFacts, Blame, Kind
 from .graph import SPREADS, dimension_before
 
 _MOST_VALUES = 200

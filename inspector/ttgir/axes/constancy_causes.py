@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ...model import TtgirOp
 from .blame_walk import BlameWalk, Rule
-from .cause import Blame
-from .comparisons import changes_at_multiples
+from .constants import changes_at_multiples
+from .facts import Blame
 
 
 def _of_operands(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ...base.recent_results import kept_for_recent
 from ...model import TtgirModule, TtgirOp
-from ..opforms import FUNCTIONS
+from ..result_types import FUNCTIONS
 from .transfer import RULES
 
 _FOR, _WHILE, _IF = "scf.for", "scf.while", "scf.if"

@@ -12,7 +12,7 @@ from math import gcd
 
 from ...model import TtgirOp
 from ..lowered import pointee_bytes
-from .comparisons import changes_at_multiples
+from .constants import changes_at_multiples
 from .facts import AxisFacts, meet, product, settled, shared_divisibility
 
 Rule = Callable[[TtgirOp, Sequence[AxisFacts]], "AxisFacts | None"]

@@ -17,12 +17,11 @@ from ...key_table import bind
 from ...pages import Page
 from ...widgets.bars import BETTER, WORSE
 from ...widgets.document_text import content
-from ...widgets.find_line import FindLine
-from .align import Aligned, instruction_tally
-from .chooser import Chooser
-from .comparison import KernelComparison, compared_in_child
-from .figures import changes, scorecards, short_labels, verdict
-from .views import SideBySide
+from ...widgets.find import FindLine
+from .compare_figures import changes, scorecards, short_labels, verdict
+from .comparison import Aligned, KernelComparison, compared_in_child, instruction_tally
+from .pair_chooser import Chooser
+from .side_by_side import SideBySide
 
 _LOW_SCREEN = 30
 _OF_RESULT = frozenset(

@@ -15,11 +15,10 @@ from ...editor import open_editor
 from ...key_table import bind
 from ...pages import Page
 from ...session import SessionKernel
-from ...widgets.code import CodeView, Text
+from ...widgets.code import CodeView, RowList, Text
 from ...widgets.filter_line import FilterLine
-from ...widgets.filtered_list import RowList
-from . import detail
-from .groups import (
+from . import finding_details
+from .finding_groups import (
     GROUPINGS,
     LEAD,
     LEVELS,
@@ -108,7 +107,7 @@ class FindingsPage(Page):
 
     def on_mount(self) -> None:
         self.query_one(RowList).focus()
-        self.in_thread("rules", detail.rules, self._take_rules, self.kinspect.notify_error)
+        self.in_thread("rules", finding_details.rules, self._take_rules, self.kinspect.notify_error)
 
     def crumb(self) -> str:
         return f"by {self._grouping}"
@@ -192,10 +191,10 @@ class FindingsPage(Page):
         row = self._row
         content = Content("")
         if row is not None and row.item is not None:
-            content = detail.of_item(row.item, self._rules.get(row.item.finding.rule))
+            content = finding_details.of_item(row.item, self._rules.get(row.item.finding.rule))
         elif row is not None:
             rule = self._rules.get(row.group.name) if self._grouping == "rule" else None
-            content = detail.of_group(row.group, rule)
+            content = finding_details.of_group(row.group, rule)
         self.query_one("#explanation", Static).update(content)
         self.query_one("#about").scroll_home(animate=False)
 

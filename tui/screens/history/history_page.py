@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
 from textual.widgets import ContentSwitcher, Input, Static
@@ -17,12 +18,13 @@ from ....inspector.explain import view
 from ....inspector.explain.plot import MARKS
 from ...key_table import bind
 from ...pages import Page
-from ...widgets.code import Text, cut
+from ...widgets.code import RowList, Text, cut, word_filter
 from ...widgets.filter_line import FilterLine
-from ...widgets.filtered_list import RowList, word_filter
 from ...widgets.table import Table
-from . import queries
-from .dialogues import RunScreen, metric_chooser
+from ..dialogue import Dialogue, entitle
+from ..list_chooser import Choice, ListChooser
+from . import history_queries
+from .history_queries import HistoryMetric, RunTable
 from .run_plot import RunPlot, drawn, legend
 
 _MOST_SERIES = 4
@@ -75,8 +77,10 @@ class HistoryPage(Page):
     def __init__(self) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
-        self._overview: queries.Overview | None = None
-        self._kernel_history: queries.KernelHistory | None = None  # the kernel under the cursor
+        self._overview: history_queries.Overview | None = None
+        self._kernel_history: history_queries.KernelHistory | None = (
+            None  # the kernel under the cursor
+        )
         self._names: list[str] = []  # the kernels that the filter leaves
         self._filter_words = ""
         self._metric: str | None = None  # None: the first that the kernel has
@@ -107,12 +111,12 @@ class HistoryPage(Page):
 
     @property
     def _history(self) -> History:
-        return queries.history_at(self.kinspect.opening.history)
+        return history_queries.history_at(self.kinspect.opening.history)
 
     def action_read(self) -> None:
         """Rereads the file, to which other processes may have added runs."""
         history = self._history
-        read = partial(queries.overview, history)
+        read = partial(history_queries.overview, history)
         self.in_thread("overview", read, self._take_overview, self._failed)
 
     def _failed(self, error: KinspectError) -> None:
@@ -122,7 +126,7 @@ class HistoryPage(Page):
         self.query_one(ContentSwitcher).current = "nothing"
         self.refresh_bindings()
 
-    def _take_overview(self, overview: queries.Overview) -> None:
+    def _take_overview(self, overview: history_queries.Overview) -> None:
         self._overview = overview
         self.refresh_bindings()
         if not overview.kernels:
@@ -152,8 +156,8 @@ class HistoryPage(Page):
         shown_of = f"{len(names)} of " if len(names) < len(overview.kernels) else ""
         self.query_one("#state", Static).update(
             f"{shown_of}{view.plural(len(overview.kernels), 'kernel')}  ·  "
-            f"{view.plural(overview.runs, 'run')} from {queries.when(overview.first)} "
-            f"to {queries.when(overview.last)} UTC"
+            f"{view.plural(overview.runs, 'run')} from {history_queries.when(overview.first)} "
+            f"to {history_queries.when(overview.last)} UTC"
         )
         self._read_kernel()
 
@@ -163,10 +167,10 @@ class HistoryPage(Page):
             self._take_kernel_history(None)
             return
         history, kernel = self._history, self._names[line]
-        read = partial(queries.kernel_history, history, kernel, self._metric, self._target)
+        read = partial(history_queries.kernel_history, history, kernel, self._metric, self._target)
         self.in_thread("kernel_history", read, self._take_kernel_history, self._failed)
 
-    def _take_kernel_history(self, kernel_history: queries.KernelHistory | None) -> None:
+    def _take_kernel_history(self, kernel_history: history_queries.KernelHistory | None) -> None:
         self._kernel_history = kernel_history
         chart = kernel_history.chart if kernel_history is not None else None
         title = ""
@@ -193,13 +197,13 @@ class HistoryPage(Page):
         rows = [
             (
                 (
-                    (f" {row.run:>4}  {queries.when(row.date)}  ", ""),
+                    (f" {row.run:>4}  {history_queries.when(row.date)}  ", ""),
                     (cut(row.label, _MOST_LABEL), "group"),
                 ),
                 (
                     row.what,
                     *(
-                        queries.number(curve.values[index_of_run[row.run]])
+                        history_queries.number(curve.values[index_of_run[row.run]])
                         if row.run in index_of_run
                         else "-"
                         for curve in series
@@ -242,12 +246,12 @@ class HistoryPage(Page):
         if self._kernel_history is None:
             return
         row = self._kernel_history.runs[event.row]
-        parts = (f"run {row.run}", queries.when(row.date), row.what, row.label)
+        parts = (f"run {row.run}", history_queries.when(row.date), row.what, row.label)
         title = "  ".join(part for part in parts if part)
-        read = partial(queries.shown_run, self._history, row.run)
+        read = partial(history_queries.shown_run, self._history, row.run)
         self.in_thread("run", read, partial(self._show_run, title), self._failed)
 
-    def _show_run(self, title: str, run_table: queries.RunTable) -> None:
+    def _show_run(self, title: str, run_table: history_queries.RunTable) -> None:
         self.app.push_screen(RunScreen(title, run_table))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -291,3 +295,43 @@ class HistoryPage(Page):
         index = targets.index(self._target) if self._target in targets else 0
         self._target = targets[(index + 1) % len(targets)]
         self._read_kernel()
+
+
+def metric_chooser(metrics: Sequence[HistoryMetric], chosen: str) -> ListChooser:
+    """A list of metrics; its result is the chosen one's name."""
+    names = max((len(metric.name) for metric in metrics), default=0)
+    units = max((len(metric.unit) for metric in metrics), default=0)
+    spans = ((0, names, "name"), (names + 2, names + 2 + units, "literal"))
+    choices = [
+        Choice(m.name, f"{m.name:<{names}}  {m.unit:<{units}}  {m.about}", spans) for m in metrics
+    ]
+    return ListChooser("metric over the runs", choices, chosen)
+
+
+class RunScreen(Dialogue[None]):
+    """A dialogue that shows a run in full."""
+
+    DEFAULT_CSS = """
+    RunScreen > Vertical { max-width: 180; height: 80%; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "Back")]
+
+    def __init__(self, title: str, run_table: RunTable) -> None:
+        super().__init__()
+        self._title_text = title
+        self._run_table = run_table
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            entitle(box, self._title_text)
+            yield Table()
+
+    def on_mount(self) -> None:
+        table = self.query_one(Table)
+        rows = [(((name, "name"),), texts) for name, *texts in self._run_table.rows]
+        table.show_texts(self._run_table.titles, rows)
+        table.focus()
+
+    def on_table_opened(self) -> None:
+        """There is nothing to open: back."""
+        self.dismiss(None)

@@ -12,7 +12,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from ....inspector.explain.plot import MARKS, Chart, Series
-from .queries import number
+from .history_queries import number
 
 _COLOURS = ("$primary", "$warning", "$success", "$secondary", "$error", "$foreground")
 """Colours of the series, in the order of `MARKS`."""

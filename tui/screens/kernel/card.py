@@ -14,7 +14,7 @@ from .pane_text import SIGNS
 if TYPE_CHECKING:
     from ....inspector.explain.code.line_figures import LineFigures
     from ....inspector.explain.code.reading import KernelReading
-    from .costs import Costs
+    from .line_costs import Costs
 
 _MOST_LINES = 6
 _MOST_ROWS = 8
@@ -54,7 +54,7 @@ def card_of(report: KernelReport, loop: LoopReport | None, *, in_full: bool = Fa
     metrics = loop.metrics if loop is not None else report.metrics
     mix = [CardFact(label, figure) for label, figure in loop_view.scorecard(metrics)]
     if report.measured_lines:
-        from .measured import region_facts
+        from .line_costs import region_facts
 
         mix = [*region_facts(report, loop), *mix]
     spilled = _spilled_values(report, loop, None if in_full else _MOST_SPILLED)

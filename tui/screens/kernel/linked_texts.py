@@ -10,21 +10,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ....inspector.explain import loop_view, view
-from ....inspector.metrics.pressure import register_pressure
+from ....inspector.metrics.line_bounds import register_pressure
 from ....inspector.model import KernelReport, LoopReport, RegisterPressure
 from ...pages import Page
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .card import card_of, facts_of, line_list, loop_at, source_fact, waits_of
-from .columns import GutterColumn
-from .heat import LineHeat
-from .load import LineCosts, LoadedTexts, in_background, is_large, load, read, with_all_folds
-from .pane import Pane
+from .line_columns import GutterColumn, LineHeat
 from .pane_text import code_width, gutter_width, marked, plain
-from .panes import Panes
+from .panes import Pane, Panes
+from .text_loading import (
+    LineCosts,
+    LoadedTexts,
+    in_background,
+    is_large,
+    load,
+    read,
+    with_all_folds,
+)
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.reading import KernelReading
-    from .costs import Costs
+    from .line_costs import Costs
 
 _WITH_FIGURES = frozenset({"source", "ttgir", "amdgcn"})
 _INSTRUCTION = 44

@@ -12,9 +12,8 @@ from ...widgets.find import step as next_line
 from ...widgets.scorecard import CardFact
 from .card import line_list
 from .linked_texts import LinkedTexts
-from .load import in_background
-from .pane import Pane
-from .panes import Panes
+from .panes import Pane, Panes
+from .text_loading import in_background
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.uses import Uses

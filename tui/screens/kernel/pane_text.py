@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ....inspector.explain.code.highlighting import STRING, spans, style_of, within_strings
 from ....inspector.model import Finding, KernelReport
 from ...widgets.code import Cell, Span, Text
-from ...widgets.code_text import drawn
-from .columns import GutterColumn
+from ...widgets.code_rows import drawn
+from .line_columns import GutterColumn
 
 if TYPE_CHECKING:
     from ....inspector.explain.code.marks import LineMarks

@@ -19,15 +19,13 @@ from ...pages import Legend, Page
 from ...session import SessionKernel
 from ...widgets.bars import BETTER, WORSE
 from ...widgets.filter_line import FilterLine
-from ...widgets.table import Table
-from ...widgets.table_rows import TableRow
+from ...widgets.table import Table, TableRow
 from ..columns_menu import ColumnsMenu
-from ..text_dialogues import FailureScreen
-from .columns import COLUMNS
-from .detail import Detail
-from .listing import Listing, on_fronts
-from .status import Status, first_stage
-from .tree import Node
+from ..dialogue import FailureScreen
+from .kernel_columns import COLUMNS
+from .kernel_details import Detail, Status, first_stage
+from .kernel_rows import Listing, on_fronts
+from .kernel_tree import Node
 
 WIDE = 110
 """Columns of the terminal from which on bars have twice the cells."""

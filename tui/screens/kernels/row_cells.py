@@ -8,10 +8,9 @@ from ....inspector.explain.view import file_name
 from ....inspector.model import ErrorRecord
 from ...session import SessionKernel
 from ...widgets.bars import BETTER, WORSE, Piece, bar
-from ...widgets.table_rows import TableRow
-from .columns import UNKNOWN, KernelColumn, Value
-from .leaves import Leaf
-from .tree import Node
+from ...widgets.table import TableRow
+from .kernel_columns import UNKNOWN, KernelColumn, Value
+from .kernel_tree import Leaf, Node
 
 DELTA_CELLS = 8
 """Cells of what differs from the baseline, with its mark."""

@@ -23,10 +23,18 @@ from ...session import SessionKernel
 from ...widgets.bars import BETTER, WORSE
 from ...widgets.document_text import content
 from ...widgets.step_plot import StepFunction, StepPlot
-from ..kernel_chooser import kernel_chooser, worst_kernel
-from .answer import DIM, answer_lines, level_table, why_two
-from .curves import curves, neighbour
-from .fields import FIELDS, Query, excessive, fields_after_step, fields_of, hint, parsed, step_of
+from ..list_chooser import kernel_chooser, worst_kernel
+from .occupancy_answer import DIM, answer_lines, curves, level_table, neighbour, why_two
+from .occupancy_fields import (
+    FIELDS,
+    Query,
+    excessive,
+    fields_after_step,
+    fields_of,
+    hint,
+    parsed,
+    step_of,
+)
 
 _KEYS = frozenset("+-=[]TRoq?/:")
 """Characters that no figure and no target's name contains: in a field, too, they are keys."""

@@ -12,10 +12,10 @@ from textual.widgets import Static
 
 from ....inspector.base.errors import KinspectError
 from ...widgets.code import Text
-from ...widgets.find_line import FindLine
+from ...widgets.find import FindLine
 from .diff_view import DiffView, TextCache, diff_text, hunks_without, lines_of_event, plain
-from .reading import CHILD_BYTES, PassText, Span
-from .timeline import NO_RESULT, Timeline, diff_title
+from .dump_reading import CHILD_BYTES, PassText, Span
+from .pass_timeline import NO_RESULT, Timeline, diff_title
 
 _NUMBERED_COLUMNS = 72  # a diff at least this wide has line numbers
 _PAUSE_S = 0.06  # seconds that the cursor must rest before a diff is computed

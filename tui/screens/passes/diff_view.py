@@ -12,7 +12,7 @@ from textual.message import Message
 from ....inspector.compare.passhistory import Event
 from ...key_table import bind
 from ...widgets.code import Cell, CodeView, Span, Text
-from . import reading
+from . import dump_reading
 
 _HUNK = re.compile(r"@@ -(\d+),\d+ \+(\d+),\d+ @@")
 _CACHE_CHARS = 32 << 20  # of all cached diffs and modules
@@ -44,10 +44,10 @@ class DiffView(CodeView):
             super().action_shift(columns)
 
 
-class TextCache(dict[reading.Span, str]):
+class TextCache(dict[dump_reading.Span, str]):
     """(first, last) -> the diff between two states; if they are equal, that state's module."""
 
-    def add(self, span: reading.Span, text: str) -> None:
+    def add(self, span: dump_reading.Span, text: str) -> None:
         """Adds a text; drops all others if they would be too large together."""
         if sum(map(len, self.values())) + len(text) > _CACHE_CHARS:
             self.clear()

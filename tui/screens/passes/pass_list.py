@@ -6,12 +6,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from rich.segment import Segment
+from rich.style import Style
 from textual.binding import Binding, BindingType
+from textual.events import Click
+from textual.message import Message
+from textual.strip import Strip
 
 from ...widgets.bars import Piece
-from ...widgets.table import Table
-from ...widgets.table_rows import ColumnHead, TableRow
-from .timeline import LEVELS, Timeline, bytes_of, name_of
+from ...widgets.styles import PartedWidget
+from ...widgets.table import ColumnHead, Table, TableRow
+from .pass_timeline import LEVELS, Timeline, bytes_of, levels, name_of
 
 _STAGE_STYLES: Mapping[str, str] = {"ttir": "mark", "ttgir": "group", "llir": "star"}
 
@@ -87,3 +92,110 @@ def _change(timeline: Timeline, index: int, most: int) -> tuple[Piece, ...]:
     if timeline.is_last(index):
         return (("?", "dim"),)
     return (("changed" if timeline.passes[index].changed else "", "dim"),)
+
+
+class PassLine(PartedWidget):
+    """A sparkline of the module's size above a band of the stages; a click chooses a pass."""
+
+    PREFIX = "line"
+    DEFAULT_CSS = """
+    PassLine { height: 2; }
+    PassLine > .line--ttir { color: $secondary; }
+    PassLine > .line--ttgir { color: $primary; }
+    PassLine > .line--llir { color: $accent; }
+    PassLine > .line--still { color: $foreground 30%; }
+    PassLine > .line--cursor { background: $primary 40%; }
+    PassLine > .line--span { background: $secondary 25%; }
+    """
+
+    class Picked(Message):
+        """A pass was clicked."""
+
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._timeline: Timeline | None = None
+        self._cursor = 0
+        self._mark: int | None = None
+
+    def show(self, timeline: Timeline | None, cursor: int, mark: int | None) -> None:
+        self._timeline, self._cursor, self._mark = timeline, cursor, mark
+        self.refresh()
+
+    def on_click(self, event: Click) -> None:
+        if self._timeline is None:
+            return
+        for index, (start, stop) in enumerate(self._columns()):
+            if start <= event.x < stop:
+                self.post_message(self.Picked(index))
+                return
+
+    def _columns(self) -> list[tuple[int, int]]:
+        """(first, last + 1) column of each pass; if there are too many, several share a column."""
+        assert self._timeline is not None
+        n, width = len(self._timeline.passes), max(1, self.size.width - 2)
+        if n <= width:
+            cell = width // n
+            return [(1 + i * cell, 1 + (i + 1) * cell) for i in range(n)]
+        return [(1 + i * width // n, 2 + i * width // n) for i in range(n)]
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        base = self.rich_style
+        if self._timeline is None or not self._timeline.passes:
+            return Strip.blank(width, base)
+        rows = self.size.height - 1
+        cells = self._bars(rows, y) if y < rows else self._band()
+        segments = [Segment(text, base + style) for text, style in cells]
+        return Strip(segments).adjust_cell_length(width, base)
+
+    def _bars(self, rows: int, y: int) -> list[tuple[str, Style]]:
+        """The cells of a row of the bars, which are `rows` high."""
+        assert self._timeline is not None
+        passes = self._timeline.passes
+        heights = levels([compiler_pass.size for compiler_pass in passes], rows * 8)
+        first, last = sorted((self._cursor, self._cursor if self._mark is None else self._mark))
+        row: list[tuple[str, Style]] = [(" ", Style())]
+        filled = 1
+        columns = self._columns()
+        sharing: dict[int, list[int]] = {}
+        for index, (start, _) in enumerate(columns):
+            sharing.setdefault(start, []).append(index)
+        for index, (start, stop) in enumerate(columns):
+            if start < filled:  # several passes share the column
+                if index == self._cursor:
+                    row[-1] = (row[-1][0], row[-1][1] + self.part_style("cursor"))
+                continue
+            column = sharing[start]
+            eighths = max(heights[n] for n in column)
+            level = max(0, min(8, eighths - (rows - 1 - y) * 8))
+            changed = any(passes[n].changed is not False for n in column)
+            style = self.part_style(passes[index].stage if changed else "still")
+            if index == self._cursor:
+                style += self.part_style("cursor")
+            elif first <= index <= last:
+                style += self.part_style("span")
+            row.append((LEVELS[level] * (stop - start), style))
+            filled = stop
+        return row
+
+    def _band(self) -> list[tuple[str, Style]]:
+        """The cells of the band: a named line for each stretch of passes of one stage."""
+        assert self._timeline is not None
+        passes, columns = self._timeline.passes, self._columns()
+        cells: list[tuple[str, Style]] = [(" ", Style())]
+        start = 0
+        while start < len(passes):
+            stop = start
+            stretch = (passes[start].stage, passes[start].run)
+            while stop < len(passes) and (passes[stop].stage, passes[stop].run) == stretch:
+                stop += 1
+            room = columns[stop - 1][1] - columns[start][0]
+            name = f" {passes[start].stage} "
+            text = f"╺{name:━^{room - 2}}╸" if room > len(name) + 2 else "━" * room
+            cells.append((text[:room], self.part_style(passes[start].stage)))
+            start = stop
+        return cells

@@ -21,17 +21,15 @@ from ....inspector.model import KernelReport
 from ...key_table import bind
 from ...pages import Page
 from ...widgets.filter_line import FilterLine
-from ...widgets.find_line import FindLine
-from ...widgets.table import Table
-from ...widgets.table_rows import ColumnHead, TableRow
-from ..kernel_chooser import kernel_chooser, worst_kernel
-from ..text_dialogues import ExplainScreen
+from ...widgets.find import FindLine
+from ...widgets.table import ColumnHead, Table, TableRow
+from ..dialogue import ExplainScreen
+from ..list_chooser import kernel_chooser, worst_kernel
 from .diff_pane import DiffPane
 from .diff_view import DiffView, whole_line
-from .pass_line import PassLine
-from .pass_list import PassList
-from .reading import HistoryResult, PassText, Result, Span, results_from_child
-from .timeline import Listed, Timeline, thing_title, why_no_dump
+from .dump_reading import HistoryResult, PassText, Result, Span, results_from_child
+from .pass_list import PassLine, PassList
+from .pass_timeline import Listed, Timeline, thing_title, why_no_dump
 
 # Least columns for list and diff side by side; least rows for the taller line of sizes.
 _WIDE_COLUMNS, _TALL_ROWS = 110, 32

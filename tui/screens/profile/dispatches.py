@@ -9,7 +9,7 @@ from msgspec import Struct
 from ....inspector.explain import quantities
 from ....inspector.model.recording import NONE, KernelProfile, Recording
 from ...widgets.bars import Piece
-from ...widgets.table_rows import ColumnHead, TableRow
+from ...widgets.table import ColumnHead, TableRow
 
 MAX_LISTED = 1_000
 """At most this many dispatches of a kernel are listed, the earliest ones."""

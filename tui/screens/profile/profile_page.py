@@ -20,12 +20,22 @@ from ...pages import Page
 from ...widgets.document_text import content
 from ...widgets.filter_line import FilterLine
 from ...widgets.roofline import Roofline, RooflinePoint
-from ...widgets.table import Table
-from ...widgets.table_rows import ColumnHead, TableRow
-from . import detail
-from .columns import NAME, ProfileColumn, columns, is_text, ordered, table_row
-from .lower import DETAIL, VIEWS, Lower, LowerState, unbroken
-from .rows import KernelRow, filtered, of_profile, of_reports, point
+from ...widgets.table import ColumnHead, Table, TableRow
+from . import profile_details
+from .measured_kernels import (
+    NAME,
+    KernelRow,
+    ProfileColumn,
+    columns,
+    filtered,
+    is_text,
+    of_profile,
+    of_reports,
+    ordered,
+    point,
+    table_row,
+)
+from .profile_views import DETAIL, VIEWS, Lower, LowerState, unbroken
 
 _DEFAULT_SORT = "measured.share_of_time"
 
@@ -145,11 +155,13 @@ class ProfilePage(Page):
 
     def _show_introduction(self) -> None:
         width = max(20, self.app.size.width - 6)
-        self.query_one("#why", Static).update(content(detail.HOW_TO_RECORD, min(width, 110)))
+        self.query_one("#why", Static).update(
+            content(profile_details.HOW_TO_RECORD, min(width, 110))
+        )
 
     def _show_header(self) -> None:
         if self._profile is not None:
-            unbroken(self.query_one("#recording", Static), detail.header(self._profile))
+            unbroken(self.query_one("#recording", Static), profile_details.header(self._profile))
 
     @property
     def _sort(self) -> tuple[str, bool] | None:
@@ -279,7 +291,7 @@ class ProfilePage(Page):
     def _why_not_opened(self, row: KernelRow) -> str:
         kernel, profile = row.kernel, self._profile
         if kernel is None or profile is None or not profile.reports:
-            return detail.UNJOINED
+            return profile_details.UNJOINED
         if kernel.match.is_decided:
             return "the analysed kernel is not open yet"
         return profile_view.match_text(kernel, profile) or "no analysed kernel is this one"
