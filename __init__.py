@@ -39,7 +39,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .inspector.api.analysing import analyze, compile, load
     from .inspector.api.comparing import diff, sweep
-    from .inspector.api.emulations import CodeEmulation, Emulation
+    from .inspector.api.executing import CodeEmulation, Emulation
     from .inspector.api.executing import emulate, emulate_code, occupancy
     from .inspector.api.linting import lint
     from .inspector.api.results import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         SweepResult,
         TrialResult,
     )
-    from .inspector.api.stand_in_tensor import T
+    from .inspector.api.jit_kernels import T
     from .inspector.api.trying import try_
     from .inspector.base.errors import KinspectError
 

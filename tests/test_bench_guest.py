@@ -436,7 +436,7 @@ def test_a_run_that_cannot_be(runs: dict[str, list[dict[str, Any]]], name: str) 
 
 
 def near(tuning: dict[str, list[int]], start: dict[str, int], most: int) -> list[dict[str, Any]]:
-    from kinspect.inspector.guest.suite.bench_tuning import candidates
+    from kinspect.inspector.guest.suite.bench import candidates
     from kinspect.inspector.guest.suite.kernel_file import Backend
 
     module = type("Module", (), {"TUNING": tuning})

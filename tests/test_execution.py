@@ -32,7 +32,7 @@ from kinspect.inspector.capture.script import capture_file
 from kinspect.inspector.capture.trace import read_trace
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.compile.worker import Worker
-from kinspect.inspector.guest import capturing
+from kinspect.inspector.guest import server
 from kinspect.inspector.guest.parsed.building import KernelBuilder
 from kinspect.inspector.guest.parsed.guard import Guard
 from kinspect.inspector.guest.parsed.library import RefusedError
@@ -485,7 +485,7 @@ def test_records_of_a_strangers_kernels_ask_for_nothing(
         emit(asked),
     ]
     monkeypatch.setitem(sys.modules, mode.__name__, mode)
-    monkeypatch.setattr(capturing, "MAX_RUNS", 2)
+    monkeypatch.setattr(server, "MAX_RUNS", 2)
     sent: Any = _Sent()
     (tmp_path / "cwd").mkdir()
     request = {
@@ -498,7 +498,7 @@ def test_records_of_a_strangers_kernels_ask_for_nothing(
         "readable": [],
         "is_foreign": is_foreign,
     }
-    capture = capturing.Capturing(sent, request)
+    capture = server.Capturing(sent, request)
     capture._repeat("made_up_mode", request, "")
     assert (tmp_path / "cwd" / "canary").exists() is not is_foreign
     assert bool(capture._generated or capture._questions or capture._out_of_time) is not is_foreign

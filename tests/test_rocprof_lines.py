@@ -32,8 +32,14 @@ from kinspect.inspector.profile.placing.addresses import (
     align,
     disassembled,
 )
-from kinspect.inspector.profile.placing.lines import Landing, land, measured_lines
-from kinspect.inspector.profile.placing.locating import Unplaced, missing, position
+from kinspect.inspector.profile.placing.lines import (
+    Landing,
+    Unplaced,
+    land,
+    measured_lines,
+    missing,
+    position,
+)
 from kinspect.inspector.profile.placing.sequence import in_sequence
 from kinspect.inspector.profile.placing.stalls import measure_of, source_costs, with_lines
 from kinspect.inspector.profile.placing.stalls import stalls as stalled_lines

@@ -27,7 +27,7 @@ from ..ttgir.flow import (
 )
 from ..ttgir.lowered import MATRIX_LAYOUTS, element_bits
 from ..ttgir.queries import DOTS, LOCAL_ALLOCATIONS, LOCAL_LOAD, VIEWS
-from ..ttgir.trips import staging
+from .product_trips import staging
 from .subject import Subject, op_line
 
 

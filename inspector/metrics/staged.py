@@ -29,9 +29,9 @@ from ..ttgir.flow import DataFlow, distinct_program_axes, flow_of, program_axes,
 from ..ttgir.lowered import MATRIX_LAYOUTS, element_bits
 from ..ttgir.plain_accesses import plain_accesses
 from ..ttgir.queries import DOTS, LOCAL_LOAD
-from ..ttgir.trips import Staging, staging
 from .mix import NARROW_BITS
 from .options import option
+from .product_trips import Staging, staging
 from .subject import Subject, op_line
 from .triton_loads import Cause, cause
 

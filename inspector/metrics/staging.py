@@ -131,7 +131,7 @@ def _tiles_read_both_ways(module: TtgirModule) -> tuple[list[str], int | None]:
     # The algebra of layouts is loaded for kernels that have such tiles.
     from ..ttgir.conversions import movements, tile_bytes
     from ..ttgir.flow import flow_of
-    from ..ttgir.trips import staging
+    from .product_trips import staging
     from .staged import narrow_reads
 
     flow = flow_of(module)
@@ -216,7 +216,7 @@ def _counts_by_loop(
     # The algebra of layouts is loaded for kernels that have narrow reads of several kinds.
     from ..ttgir.conversions import movements
     from ..ttgir.flow import flow_of
-    from ..ttgir.trips import staging
+    from .product_trips import staging
     from .staged import KINDS, narrow_reads
 
     flow = flow_of(subject.ttgir)

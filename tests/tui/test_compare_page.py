@@ -10,8 +10,7 @@ from kinspect.inspector.model import KernelReport, Report
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.screens.compare import comparison
-from kinspect.tui.screens.compare.compare_page import ComparePage
-from kinspect.tui.screens.compare.pair_chooser import Chooser
+from kinspect.tui.screens.compare.compare_page import Chooser, ComparePage
 from kinspect.tui.screens.compare.side_by_side import SideBySide
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace

@@ -34,7 +34,6 @@ from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
 from kinspect.tui.pages import page_class
 from kinspect.tui.preferences import State
-from kinspect.tui.screens.profile.dispatches import MAX_LISTED, dispatch_list
 from kinspect.tui.screens.profile.measured_kernels import (
     columns,
     filtered,
@@ -44,7 +43,7 @@ from kinspect.tui.screens.profile.measured_kernels import (
 )
 from kinspect.tui.screens.profile.profile_details import of_kernel
 from kinspect.tui.screens.profile.profile_page import ProfilePage
-from kinspect.tui.screens.profile.profile_views import Lower
+from kinspect.tui.screens.profile.profile_views import MAX_LISTED, Lower, dispatch_list
 from kinspect.tui.session import RunProgress
 from kinspect.tui.widgets.document_text import content
 from kinspect.tui.widgets.filter_line import FilterLine

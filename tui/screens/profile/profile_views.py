@@ -13,15 +13,15 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from ....inspector.explain import profile_view
+from ....inspector.explain import profile_view, quantities
 from ....inspector.model import KernelReport
-from ....inspector.model.recording import Profile
+from ....inspector.model.recording import NONE, KernelProfile, Profile, Recording
 from ....inspector.present.document import Section
 from ...widgets.bars import Piece
 from ...widgets.document_text import DIM, content
 from ...widgets.roofline import Roofline, RooflinePoint
-from ...widgets.table import Table, TableRow
-from . import dispatches, profile_details
+from ...widgets.table import ColumnHead, Table, TableRow
+from . import profile_details
 from .measured_kernels import KernelRow
 
 DETAIL, DISPATCHES, ROOFLINE, RECORDING = "detail", "dispatches", "roofline", "recording"
@@ -72,7 +72,7 @@ class Lower(Vertical):
         self._shown = self._NONE
         self._points: list[tuple[KernelRow, RooflinePoint]] = []
         self._drawn: list[RooflinePoint] = []
-        self._dispatches: tuple[str, dispatches.DispatchList] | None = None  # with the kernel's key
+        self._dispatches: tuple[str, DispatchList] | None = None  # with the kernel's key
         self._query_number = 0  # of the latest search for dispatches; results of others are dropped
 
     def compose(self) -> ComposeResult:
@@ -168,12 +168,12 @@ class Lower(Vertical):
             self._fill_dispatches(row.key, self._dispatches[1])
             return
         self._query_number += 1
-        list_dispatches = partial(dispatches.dispatch_list, kernel, profile.recording)
+        list_dispatches = partial(dispatch_list, kernel, profile.recording)
         if len(profile.recording.dispatches) <= _THREADED:
             self._fill_dispatches(row.key, list_dispatches())
             return
         table, turn = self.query_one("#dispatches", Table), self._query_number
-        table.show(dispatches.HEADS, 0, lambda index: TableRow(()), empty="looking for them …")
+        table.show(HEADS, 0, lambda index: TableRow(()), empty="looking for them …")
 
         def work() -> None:
             listing = list_dispatches()
@@ -181,11 +181,11 @@ class Lower(Vertical):
 
         self.run_worker(work, thread=True, exclusive=True, group="dispatches")
 
-    def _receive_dispatches(self, turn: int, key: str, listing: dispatches.DispatchList) -> None:
+    def _receive_dispatches(self, turn: int, key: str, listing: DispatchList) -> None:
         if turn == self._query_number and self.is_attached:
             self._fill_dispatches(key, listing)
 
-    def _fill_dispatches(self, key: str, listing: dispatches.DispatchList) -> None:
+    def _fill_dispatches(self, key: str, listing: DispatchList) -> None:
         """Fills the table of dispatches; the cursor stays if the kernel is the same."""
         profile = self._shown.profile
         if profile is None:
@@ -194,9 +194,9 @@ class Lower(Vertical):
         self._dispatches = key, listing
         run = profile.recording
         self.query_one("#dispatches", Table).show(
-            dispatches.heads(listing),
+            heads(listing),
             len(listing.rows),
-            lambda index: dispatches.row(listing, run, index),
+            lambda index: row(listing, run, index),
             cursor=None if unchanged else 0,
             empty="no dispatch of it was recorded",
         )
@@ -223,3 +223,97 @@ def unbroken(widget: Static, lines: Sequence[Sequence[Piece]]) -> None:
     widget.styles.text_wrap, widget.styles.text_overflow = "nowrap", "ellipsis"
     text = Content("\n").join(Content.assemble(*filter(itemgetter(0), line)) for line in lines)
     widget.update(text.rstrip())
+
+
+MAX_LISTED = 1_000
+"""At most this many dispatches of a kernel are listed, the earliest ones."""
+HEADS = (
+    ColumnHead("number", " dispatch", 0),
+    ColumnHead("start", "start", 12, right=True),
+    ColumnHead("duration", "duration", 10, right=True),
+    ColumnHead("grid", "grid", 18, right=True),
+    ColumnHead("queue", "queue", 6, right=True),
+    ColumnHead("part", "pass", 18),
+)
+
+
+class DispatchList(Struct, frozen=True):
+    """The listed dispatches of a kernel.
+
+    Attributes:
+        warmups: the rows that are warm-up.
+        total: the number of the kernel's dispatches, listed or not.
+        origin: the start of the recording's first dispatch, ns.
+    """
+
+    rows: Sequence[int]
+    warmups: frozenset[int]
+    total: int
+    origin: int
+
+
+def heads(dispatches: DispatchList) -> tuple[ColumnHead, ...]:
+    """The columns' titles, the first with the numbers of listed and of all dispatches."""
+    left_out = (
+        f" (first {len(dispatches.rows):,} of {dispatches.total:,})"
+        if dispatches.total > len(dispatches.rows)
+        else ""
+    )
+    return (ColumnHead("number", f" dispatch{left_out}", 0), *HEADS[1:])
+
+
+def dispatch_list(kernel: KernelProfile, recording: Recording) -> DispatchList:
+    """The first `MAX_LISTED` dispatches of a kernel in the order in which they began."""
+    table = recording.dispatches
+    shapes = frozenset(kernel.shapes)
+    rows = [row for row, shape in enumerate(table.shape) if shape in shapes]
+    began = table.start
+    rows.sort(key=lambda row: (began[row] == NONE, began[row], row))
+    origin = min((time for time in began if time != NONE), default=0)
+    warmups = _warmups(kernel, recording, rows)
+    return DispatchList(rows[:MAX_LISTED], warmups, len(rows), origin)
+
+
+def _warmups(kernel: KernelProfile, recording: Recording, rows: Sequence[int]) -> frozenset[int]:
+    """The dispatches that figures leave out: the first few of each process and pass.
+
+    The profile states only their total. If no number for each process and pass gives that total,
+    none is marked.
+    """
+    table, shapes = recording.dispatches, recording.shapes
+    lanes: dict[tuple[int, int | None], list[int]] = {}
+    for row in rows:
+        lanes.setdefault((table.part[row], shapes[table.shape[row]].process), []).append(row)
+    longest = max((len(lane) for lane in lanes.values()), default=0)
+    for per_lane in range(1, longest):
+        candidates = [lane[: min(per_lane, len(lane) - 1)] for lane in lanes.values()]
+        count = sum(map(len, candidates))
+        if count == kernel.warmups:
+            return frozenset(row for lane in candidates for row in lane)
+        if count > kernel.warmups:
+            break
+    return frozenset()
+
+
+def row(dispatches: DispatchList, recording: Recording, index: int) -> TableRow:
+    table, number = recording.dispatches, dispatches.rows[index]
+    shape = recording.shapes[table.shape[number]]
+    start, end, queue = table.start[number], table.end[number], table.queue[number]
+    is_timed = NONE not in (start, end)
+    part = table.part[number]
+    is_warmup = number in dispatches.warmups
+    label = table.number[number]
+    name_cell: tuple[Piece, ...] = (
+        (f" {label if label != NONE else quantities.UNKNOWN}", "name"),
+        ("  warm-up" if is_warmup else "", "warning"),
+    )
+    cells = (
+        f"+{quantities.duration(start - dispatches.origin)}"
+        if start != NONE
+        else quantities.UNKNOWN,
+        quantities.duration(end - start) if is_timed else quantities.UNKNOWN,
+        quantities.dimensions(shape.grid, shape.grid_size),
+        str(queue) if queue != NONE else quantities.UNKNOWN,
+        recording.parts[part].name if 0 <= part < len(recording.parts) else "",
+    )
+    return TableRow(name_cell, tuple(((text, ""),) for text in cells))

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from ..metrics.triton_loads import same_iteration
 from ..model import TtgirOp
-from .conversions import CONVERSIONS, Movements
-from .flow import UNKNOWN, DataFlow
-from .queries import (
+from ..ttgir.conversions import CONVERSIONS, Movements
+from ..ttgir.flow import UNKNOWN, DataFlow
+from ..ttgir.queries import (
     DOTS,
     LOADS_TO_LDS,
     LOCAL_ALLOCATIONS,
@@ -28,6 +27,7 @@ from .queries import (
     in_dialects,
     is_tile,
 )
+from .triton_loads import same_iteration
 
 _ELEMENTWISE = (
     "arith.",
