@@ -39,8 +39,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .inspector.api.analysing import analyze, compile, load
     from .inspector.api.comparing import diff, sweep
-    from .inspector.api.executing import CodeEmulation, Emulation
-    from .inspector.api.executing import emulate, emulate_code, occupancy
+    from .inspector.api.executing import CodeEmulation, Emulation, emulate, emulate_code, occupancy
+    from .inspector.api.jit_kernels import T
     from .inspector.api.linting import lint
     from .inspector.api.results import (
         Analysis,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
         SweepResult,
         TrialResult,
     )
-    from .inspector.api.jit_kernels import T
     from .inspector.api.trying import try_
     from .inspector.base.errors import KinspectError
 
@@ -66,14 +65,14 @@ _HOMES = {
     "emulate_code": "api.executing",
     "occupancy": "api.executing",
     "lint": "api.linting",
-    "CodeEmulation": "api.emulations",
-    "Emulation": "api.emulations",
+    "CodeEmulation": "api.executing",
+    "Emulation": "api.executing",
     "Analysis": "api.results",
     "AnalyzedKernel": "api.results",
     "Difference": "api.results",
     "LintResult": "api.results",
     "SweepResult": "api.results",
-    "T": "api.stand_in_tensor",
+    "T": "api.jit_kernels",
     "TrialResult": "api.results",
     "try_": "api.trying",
     "KinspectError": "base.errors",

@@ -61,7 +61,7 @@ class Attack:
 
     Args:
         body: its text after `def k(x_ptr, N: tl.constexpr):`, or the whole text where it has a def.
-        names: values of its globals, as `guest/record/source_format.py` says.
+        names: values of its globals, as `guest/record/kernel_source.py` says.
         specialization: fields of its specialisation that differ.
         source: fields of its function that differ.
         said: what the error names.

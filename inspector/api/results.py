@@ -85,7 +85,7 @@ class AnalyzedKernel:
         """The value of a figure, by its name or its short one; None where it is unknown.
 
         Short names are `vgprs`, `vgpr_spills`, `waves_per_simd`, `time_us` and others of
-        `model/glossary.py`.
+        `model/metric.py`.
 
         Raises:
             KeyError: the kernel has no such figure.

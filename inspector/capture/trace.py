@@ -6,7 +6,7 @@ A trace (`.kitrace`) is JSON lines, one object with one key per line:
     {"process": {"pid", "parent", "argv", "cwd", "executable", "python", "triton", "torch",
                  "device",        what Triton's driver reports of the device, or null
                  "sys_path", "complete"}}
-    {"source": {"id", "functions"}}                see `guest/record/source_format.py`
+    {"source": {"id", "functions"}}                see `guest/record/kernel_source.py`
     {"specialization": {
         "id",                     hash over all that follows up to `triton`
         "kernel": {"module", "qualname", "file", "line", "sha256", "gluon",
@@ -118,7 +118,7 @@ class SourceFunction(Strict, frozen=True):
 
 
 class TracedSource(Strict, frozen=True):
-    """A kernel's source (`guest/record/source_format.py`).
+    """A kernel's source (`guest/record/kernel_source.py`).
 
     `id` is a hash over `functions`, the first of which is the kernel.
     """

@@ -1,6 +1,6 @@
 """The report for programs that read text by the token: coding agents.
 
-A kernel has its time, its figures and its first findings, each with its id (`explain/ids.py`) and
+A kernel has its time, its figures and its first findings, each with its id (`explain/items.py`) and
 the command that tries cures; `kinspect show` of its id has all of them, its loops and accesses, in
 `MOST_TOKENS` at most. What is left out is counted.
 """

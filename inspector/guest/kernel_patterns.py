@@ -1,6 +1,6 @@
 """The patterns that select kernels: of a name, of a case, or of both as `name[case]`.
 
-`capture/kernel_patterns.py` has the same outside of the user's interpreter.
+`capture/options.py` has the same outside of the user's interpreter.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _FIX = (
 def budget_rule(metric: str, limit: float | str, label: str, catalogue: Catalogue) -> Pack:
     """A pack whose only rule is the budget: the most that is allowed, or a comparison, `>= 2`.
 
-    The metric may have its short name (`model/glossary.py`); `label` names the setting in messages.
+    The metric may have its short name (`model/metric.py`); `label` names the setting in messages.
 
     Raises:
         KinspectError: there is no such metric, or its values cannot be compared so.

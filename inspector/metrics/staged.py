@@ -1,6 +1,6 @@
 """The figures of `staging.py`, computed from a TTGIR module.
 
-Facts about Triton's passes stand in `ttgir/trips.py`, `ttgir/conversions.py` and
+Facts about Triton's passes stand in `metrics/product_trips.py`, `ttgir/conversions.py` and
 `ttgir/plain_accesses.py`.
 """
 

@@ -82,7 +82,7 @@ def run(request: dict[str, Any], emit: Emit) -> None:
 
 
 def _emulate(request: Mapping[str, Any], backend: Backend) -> None:
-    driver = importlib.import_module("..world.driver", __package__)
+    driver = importlib.import_module("..world.device", __package__)
     executing = importlib.import_module("..emulation.executor", __package__)
     process = importlib.import_module("..emulation.process", __package__)
 
