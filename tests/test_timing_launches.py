@@ -26,6 +26,7 @@ from kinspect.inspector.pipeline.emulated_code import CodeLaunch, code_launch, t
 from kinspect.inspector.pipeline.jobs import timing
 from kinspect.inspector.timing import timed as timing_module
 from kinspect.inspector.timing import trace as tracing
+from kinspect.inspector.timing import wave_traces
 from kinspect.inspector.timing.attribution import (
     Attribution,
     attributed,
@@ -495,7 +496,7 @@ def test_what_never_ends_is_given_up(code: str) -> None:
 def test_what_cannot_be_timed_says_why(
     code: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracing, "_MOST_KEPT", 1000)
+    monkeypatch.setattr(wave_traces, "_MOST_KEPT", 1000)
     assert reason in (stated(with_code(code)).no_time or "")
 
 

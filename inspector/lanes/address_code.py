@@ -28,7 +28,8 @@ from ..isa.mnemonics import access_bits
 from ..model import Block, Function, Instruction
 from .assumed_masks import has_else_arms
 from .lane_dependence import single_lane_sites
-from .slices import ACCESSES, EXEC_BITS, SpillDwords, address_bits, address_slice, follow_spills
+from .slices import ACCESSES, EXEC_BITS, address_bits, address_slice
+from .spilled_registers import SpillDwords, follow_spills
 
 ROUNDS: Final = 3
 """How often blocks of loops are carried out: a loop's changes have come round by the second time,

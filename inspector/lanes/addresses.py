@@ -28,7 +28,8 @@ from ..isa.dataflow.operands import EXEC
 from ..model import Function, Machine
 from .address_code import AddressCode, PlannedStep
 from .assumed_masks import ElseArms, HeldMasks, TakenEdges, lanes_in_buffer, offsets_of
-from .slices import EXEC_BITS, SpillDwords
+from .slices import EXEC_BITS
+from .spilled_registers import SpillDwords
 from .unknowns import ARGUMENTS_APART, DRAWS, Arguments, DrawnMemory, Probe
 
 MOST_WORK: Final = 16_000_000

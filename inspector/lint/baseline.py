@@ -51,7 +51,7 @@ class BaselineEntry(Struct, frozen=True, omit_defaults=True):
     message: str
     fingerprint: Annotated[str, Meta(min_length=1)]
     count: Annotated[int, Meta(ge=1)]
-    figures: Mapping[str, Real] = field(default_factory=dict)
+    figures: Mapping[str, int | Real] = field(default_factory=dict)
     line: str = ""
 
 

@@ -288,8 +288,7 @@ class _Judge:
                 continue
             rule = group[0].rule.text.id
             bounds = [Removal(removal.what)] if kinds[removal.what] > 1 else []
-            percents = [savings.of_rule(rule, work) for work in (*bounds, removal)]
-            if all(percent is not None and percent >= LEAST for percent in percents):
+            if all(_is_worth(savings.of_rule(rule, work)) for work in (*bounds, removal)):
                 worth.update((rule, match.ordinal) for match in group)
         return [
             match
@@ -493,6 +492,10 @@ class _Judge:
         repetition = self._identities[identity]
         self._identities[identity] += 1
         return fingerprint(*identity, repetition)
+
+
+def _is_worth(percent: float | None) -> bool:
+    return percent is not None and percent >= LEAST
 
 
 def _joined(parts: Iterable[Iterable[_T]]) -> tuple[_T, ...]:

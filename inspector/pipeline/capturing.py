@@ -22,9 +22,9 @@ from ..capture.sweep_axes import Axis, backend_axes, check_varied, refused_name,
 from ..capture.targets import Kind, Target
 from ..capture.triton_entries import stated_beside
 from ..model import ErrorRecord, Machine, Variant
+from .inputs import read_text
 from .jobs import Request, patterns_of
 from .naming import label_of, matches, target_record
-from .reading import read_text
 
 if TYPE_CHECKING:
     from ..compile.pool import Compiler

@@ -13,9 +13,10 @@ from ..capture.targets import Kind, Target, only_of
 from ..model import ErrorRecord, KernelReport, Report
 from . import analysis
 from .events import Captured, Compiled, Event, Failed, Reported
+from .inputs import read_text
 from .jobs import Request
 from .naming import source_positions
-from .reading import READ, Transformed, Work, load_saved, read_target, read_text, requested_kernels
+from .reading import READ, Transformed, Work, load_saved, read_target, requested_kernels
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -19,9 +19,9 @@ from ..model import ErrorRecord, KernelReport, Variant
 from .analysis_options import AnalysisOptions
 from .capturing import COMPILED, check_names, variants_of
 from .collecting import collect
+from .inputs import read_text
 from .jobs import Request, settings_of
 from .naming import label_of
-from .reading import read_text
 
 _MOST_NAMED = 8
 _STAGES = ("ttir", "ttgir")

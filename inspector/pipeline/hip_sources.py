@@ -26,9 +26,9 @@ from ..machines.loader import load as load_machine
 from ..model import KernelReport, Program, Variant
 from . import analysis
 from .analysis_options import Context, TimeOptions
+from .inputs import read_text
 from .jobs import CompileOutcome, Job, Request, patterns_of
 from .naming import names_of_function
-from .reading import read_text
 
 if TYPE_CHECKING:
     from .emulated_code import CodeLaunch

@@ -21,10 +21,10 @@ from ..lint.worsening import WeighedFigure, figures_of
 from ..metrics.given_metrics import US
 from ..model import ErrorRecord, Finding, KernelReport, LoopReport, SourceLoc
 from . import analysis
+from .inputs import MOST_TEXT_BYTES
 from .jobs import Request
 from .lint_plan import LintPlan, Override
 from .naming import portable, source_positions
-from .reading import MOST_TEXT_BYTES
 
 if TYPE_CHECKING:
     from ..lint.suppress import Marks

@@ -17,11 +17,11 @@ from ..base.named_files import file_bytes, file_text, named_text, own_cache
 from ..base.status import doing
 from ..capture.options import choosing
 from ..capture.targets import Target, triton_metadata
-from ..isa.asm.units import is_binary
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
 from .analysis_options import Context
 from .events import Failed
+from .inputs import MOST_TEXT_BYTES, read_text
 from .jobs import Request, patterns_of
 from .naming import label_of, matches, target_record
 
@@ -299,27 +299,3 @@ def artifact_metadata(artifact: Artifact | None) -> Mapping[str, Any] | None:
     except KinspectError:
         return None
     return metadata if isinstance(metadata, dict) else None
-
-
-MOST_TEXT_BYTES = 64 << 20
-"""Text beyond this is not read: the largest kernels known are under 10 MiB."""
-
-
-def read_text(path: Path) -> str:
-    """Reads an assembly or IR text.
-
-    Raises:
-        KinspectError: it is binary, or too large to be one kernel's code.
-    """
-    size = path.stat().st_size
-    if size > MOST_TEXT_BYTES:
-        raise KinspectError(
-            f"{path}: {size / 2**20:.0f} MiB, and at most {MOST_TEXT_BYTES >> 20} MiB are read",
-            "split it, or pass the code object of one kernel",
-        )
-    data = file_bytes(path)
-    if is_binary(data):
-        raise KinspectError(
-            f"{path}: a binary file, not text", "name a code object .hsaco or .co, assembly .s"
-        )
-    return data.replace(b"\0", b" ").decode("utf-8", "replace")

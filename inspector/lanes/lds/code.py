@@ -23,16 +23,8 @@ from ...isa.dataflow.operands import EXEC, VECTOR_REGISTERS, Decoded, scalar_bit
 from ...isa.mnemonics import FLOW_CLASSES
 from ...isa.waitflow.counters import RAISING, GenerationCounters, decode_wait, events_of
 from ...model import Block, Function, Loop, Machine
-from ..slices import (
-    EXEC_BITS,
-    LDS_CLASSES,
-    SCC_BIT,
-    follow_spills,
-    lds_address_bits,
-    lds_slice,
-    slot_dwords,
-    with_scc,
-)
+from ..slices import EXEC_BITS, LDS_CLASSES, SCC_BIT, lds_address_bits, lds_slice, with_scc
+from ..spilled_registers import follow_spills, slot_dwords
 from .accesses import WaveGroup
 
 _ONE_LANE: Final = ("v_writelane_b32", "v_readlane_b32")

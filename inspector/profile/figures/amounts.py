@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from ...model import Metric
 from . import counters
 from .counters import figure, table
 from .peaks import DevicePeaks
 from .readings import PassReadings, Readings
 
-if TYPE_CHECKING:
-    from .derived import Derived
-
 _KB = 1024
+
+
+class Derived(Struct):
+    """The metrics that could be computed, and notes on them."""
+
+    metrics: dict[str, Metric] = field(default_factory=dict)
+    _notes: dict[str, str | None] = field(default_factory=dict)
+    """Note -> the metric whose absence it explains; None where it explains none."""
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes, without reasons for the absence of a metric that was computed another way."""
+        return [note for note, metric in self._notes.items() if metric not in self.metrics]
+
+    def add(self, name: str, value: float, unit: str, note: str) -> None:
+        """Adds a metric, unless there is one of that name, which is better."""
+        self.metrics.setdefault(
+            name, Metric(name=name, value=value, unit=unit, origin="measured", note=note)
+        )
+
+    def add_note(self, note: str) -> None:
+        """Adds a note, once; an empty one is none."""
+        if note:
+            self._notes.setdefault(note)
+
+    def add_missing(self, name: str, reason: str) -> None:
+        """Notes why a metric could not be computed in one of the ways in which it can be."""
+        self._notes.setdefault(f"no {name}: {reason}", name)
 
 
 class Amount(Struct):
