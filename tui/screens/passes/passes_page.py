@@ -98,7 +98,7 @@ class PassesPage(Page):
         yield Static(id="none", markup=False)
         with Container(id="body"):
             with Vertical(id="left"):
-                yield PassList(least_first=32)
+                yield PassList(least_first=39)
                 yield FilterLine("a part of the pass's name", "PassList", id="filter")
             yield DiffPane(self._compute, id="right")
 
