@@ -217,3 +217,14 @@ def test_no_module_is_in_a_circle_of_imports() -> None:
 def test_a_circle_would_be_seen() -> None:
     imported = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}, "e": set[str]()}
     assert circles(imported).keys() == {"b", "c"}
+
+
+def test_contributing_names_modules_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^\| `(\w+)/`(.*) \|$", text, flags=re.MULTILINE)
+    assert len(rows) > 15
+    for room, words in rows:
+        folders = (ROOT / "inspector" / room, *([ROOT / "tui"] if room == "cli" else []))
+        stems = {path.stem for folder in folders for path in folder.rglob("*")}
+        named = set(re.findall(r"`([a-z]\w*)(?:\.py)?`", words))
+        assert named - stems <= {"analyze", "model"}, room  # a command; the room itself

@@ -31,4 +31,4 @@ PAGES: Mapping[str, PageSpec] = {
     "history": PageSpec("7", "History", "figures over time"),
     "kernel": PageSpec("", "Kernel", "source, TTGIR and assembly, linked"),
 }
-"""Name -> the page; the class `NAMEPage` of `screens/NAME/NAME_page.py`."""
+"""Name -> the page; the class `NamePage` of `screens/NAME/NAME_page.py`."""
