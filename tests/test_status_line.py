@@ -148,7 +148,9 @@ print("ms", triton.testing.do_bench(lambda: copy[(4,)](x, out, BLOCK=64)))
 def test_commands_that_compile_say_so(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("triton")
-    (tmp_path / "k.py").write_text(KERNEL)
+    # A compile shorter than a tick of the line would not be seen.
+    long = KERNEL.replace("    tl.store(", "    for _ in tl.static_range(60):\n        tl.store(")
+    (tmp_path / "k.py").write_text(long)
     fresh = {"KINSPECT_CACHE_DIR": str(tmp_path / "c"), "TRITON_CACHE_DIR": str(tmp_path / "t")}
     with on_terminal([KINSPECT, "passes", "k.py"], tmp_path, **fresh) as terminal:
         assert "  running k.py" in terminal.text
