@@ -102,7 +102,7 @@ def _write(
 
 
 def _module(kernel: KernelReport) -> TtgirModule:
-    from ..pipeline.reading import read_text
+    from ..pipeline.inputs import read_text
     from ..ttgir.parser import parse_ttgir
 
     return parse_ttgir(read_text(kernel.artifacts["ttgir"].path), kernel.name)

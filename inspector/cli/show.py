@@ -284,7 +284,7 @@ def _write_plain(
     stream: TextIO,
 ) -> None:
     """Writes a text as it stands in its file; of a code object its disassembly."""
-    from ..pipeline.reading import read_text
+    from ..pipeline.inputs import read_text
 
     if kind not in texts.lines:
         from ..explain.code.reading import reading_of
