@@ -20,7 +20,8 @@ from ...capture.targets import kind_of
 from ...explain.view import path_of
 from ...isa.assembly import parse_text
 from ...model import Function, Instruction, KernelReport, Loop, LoopReport
-from ...pipeline.inputs import artifact_text, read_text
+from ...pipeline.inputs import read_text
+from ...pipeline.reading import artifact_text
 from .diff_results import IsaDifference, LineDifference
 
 MOST_FOR_ALIGNMENT = 4000
