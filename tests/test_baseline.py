@@ -229,6 +229,7 @@ GOOD = {"kernel": "k", "rule": "R", "message": "m", "fingerprint": "a", "count":
         ('{"schema_version": 1}', "not a baseline"),
         ('{"schema_version": 1, "kernels": []}', "not a baseline"),  # a report
         ('{"schema_version": 1, "findings": [3]}', "finding 1: Expected `object`, got `int`"),
+        ('{"schema_version": 1, "findings": [{"\\ud800": 1}]}', "finding 1: "),  # half a surrogate
         *(
             (json.dumps({"schema_version": 1, "findings": [GOOD, {**GOOD, **bad}]}), said)
             for bad, said in (

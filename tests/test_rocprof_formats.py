@@ -89,6 +89,13 @@ def test_protons_tree(tmp_path: Path, form: str) -> None:
     )  # fmt: skip
 
 
+def test_a_frame_whose_children_are_no_list_has_none(tmp_path: Path) -> None:
+    frame = {"frame": {"name": "k", "type": "function"}, "metrics": {"count": 1, "time (ns)": 5}}
+    tree = [{"frame": {"name": "ROOT"}, "metrics": {}, "children": [frame | {"children": 7}]}, {}]
+    (tmp_path / "run.hatchet").write_text(json.dumps(tree))
+    assert [k.name for k in reading.read(tmp_path / "run.hatchet").summary] == ["k"]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -243,7 +243,7 @@ def parse(text: str, name: str) -> Baseline:
     for number, item in enumerate(data["findings"], 1):
         try:
             entry = convert(item, BaselineEntry)
-        except ValidationError as error:
+        except (ValidationError, UnicodeError) as error:  # a text with half a surrogate
             raise KinspectError(f"{name}: finding {number}: {error}", _AGAIN) from None
         # After a merge both sides' lines may stand there: the same finding twice, not two.
         earlier = entries.get(entry.fingerprint)

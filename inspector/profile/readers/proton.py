@@ -117,7 +117,8 @@ def _kernels(roots: Sequence[Any], path: Path) -> Iterator[tuple[str, dict[str, 
         if not isinstance(name, str) or name.split(":")[0] == _OWN:
             continue
         children = node.get("children")
-        inner = [child for child in children if isinstance(child, dict)] if children else []
+        listed = children if isinstance(children, list) else []
+        inner = [child for child in listed if isinstance(child, dict)]
         if isinstance(metrics, dict) and name != _ROOT and _is_measured(metrics):
             yield name, metrics
         stack += [(child, depth + 1) for child in reversed(inner)]
