@@ -140,7 +140,7 @@ class _Session:
         return Pack(draft.name, draft.description, tuple(rules.values()), file.label)
 
     def _parent(self, name: str, index: int, reader: Reader, file: _PackFile) -> Pack | None:
-        """Loads a pack that the one in `place` extends by `name`, which stands at offset `at`."""
+        """The pack that the one in `file` extends by `name`, which is written at offset `index`."""
         try:
             parent = _find(name, file.path.parent)
             if parent.path.parent != bundled_folder():

@@ -28,7 +28,7 @@ class Reason(Struct, frozen=True):
         text: a sentence.
         fix: the change that helps; empty where there is none.
         widest: bits of one access after the fix; None where the tile's shape decides
-            (`Limits.widest`).
+            (`WidthLimits.widest`).
         is_bounded: false where no bound is known at all.
     """
 

@@ -29,7 +29,7 @@ from .reduced import without
 from .timed import LaunchTime, Timing, timed
 from .wave_traces import WaveTrace
 
-_LEAST: Final = 0.5
+_LEAST_LISTED: Final = 0.5
 """Percent below which a saving is none."""
 _UNLIMITED: Final = 1e18
 _Apply = Callable[[Timing], Timing | None]
@@ -52,7 +52,7 @@ def savings(timing: Timing, now: LaunchTime, *, bounds: bool = True) -> tuple[Sa
     told = [
         Saving(change, round(us, 3), round(100 * (1 - us / now.us), 1))
         for change, us in found
-        if 100 * (1 - us / now.us) >= _LEAST
+        if 100 * (1 - us / now.us) >= _LEAST_LISTED
     ]
     return tuple(sorted(told, key=lambda saving: (saving.change in BOUNDS, saving.us)))
 
@@ -355,8 +355,8 @@ def _without_instructions(timing: Timing, removal: Removal, sites: Sites) -> Tim
             and (instructions[site].cls == "atomic") == is_atomic
         ]
         gone |= _spread(timing, of_unit, removal.part)
-    without = without_loads if removal.what in ("loads", "products") else without_sites
-    return without(timing, frozenset(gone))
+    shortened = without_loads if removal.what in ("loads", "products") else without_sites
+    return shortened(timing, frozenset(gone))
 
 
 def _spread(timing: Timing, sites: Iterable[int], part: float) -> Sites:

@@ -76,7 +76,7 @@ def _loads_of_data(code: PreparedCode) -> Iterator[int]:
     for inst, parts in zip(code.function.instructions, code.decoded, strict=True):
         if inst.cls == "global_load":
             yield inst.index
-        elif inst.cls == "smem_load" and start is not None:
+        elif inst.cls == "smem_load" and start is not None and len(parts.operands) > 1:
             if parts.operands[1].first != arguments:
                 yield inst.index
             target = parts.operands[0]

@@ -61,8 +61,7 @@ def _signed_field64(value: Array, packed: Array) -> Array:
 def _same_as_sign(value: Array, bits: int) -> Array:
     """Bits from the top on that equal the sign bit; -1 where all do (S_CLS_I32)."""
     folded = np.where(value < 0, ~value, value).astype(f"u{bits // 8}")
-    leading = _leading(folded, bits)
-    return np.where(leading == -1, I32(-1), leading)
+    return _leading(folded, bits)
 
 
 def _quads(value: Array, bits: int) -> Array:
@@ -92,7 +91,7 @@ def _doubled_bits(value: Array) -> Array:
     return result | (result << U64(1))
 
 
-def _ones_from(value: Array, bits: int) -> Array:
+def _ones_from(value: Array) -> Array:
     """Index of the lowest set bit; -1 where there is none."""
     wide = np.atleast_1d(value).astype(U64)
     low = wide & (~wide + U64(1))
@@ -150,8 +149,8 @@ define_scalar("s_quadmask_b32", "u32", "u32", lambda a: _quad_mask(a, 32), "nonz
 define_scalar("s_quadmask_b64", "u64", "u64", lambda a: _quad_mask(a, 64), "nonzero")
 define_scalar("s_wqm_b32", "u32", "u32", lambda a: _quads(a, 32) * U32(15), "nonzero")
 define_scalar("s_wqm_b64", "u64", "u64", lambda a: _quads(a, 64) * U64(15), "nonzero")
-define_scalar("s_ff0_i32_b32", "i32", "u32", lambda a: _ones_from(~a, 32))
-define_scalar("s_ff0_i32_b64", "i32", "u64", lambda a: _ones_from(~a, 64))
+define_scalar("s_ff0_i32_b32", "i32", "u32", lambda a: _ones_from(~a))
+define_scalar("s_ff0_i32_b64", "i32", "u64", lambda a: _ones_from(~a))
 define_scalar("s_flbit_i32 s_cls_i32", "i32", "i32", lambda a: _same_as_sign(a, 32))
 define_scalar("s_flbit_i32_i64 s_cls_i32_i64", "i32", "i64", lambda a: _same_as_sign(a, 64))
 define_scalar(
@@ -164,8 +163,8 @@ define_scalar("s_sext_i32_i8", "i32", "u32", lambda a: a.astype(np.uint8).view(n
 define_scalar(
     "s_sext_i32_i16", "i32", "u32", lambda a: a.astype(np.uint16).view(np.int16).astype(I32)
 )
-define_scalar("s_ff1_i32_b32 s_ctz_i32_b32", "i32", "u32", lambda a: _ones_from(a, 32))
-define_scalar("s_ff1_i32_b64 s_ctz_i32_b64", "i32", "u64", lambda a: _ones_from(a, 64))
+define_scalar("s_ff1_i32_b32 s_ctz_i32_b32", "i32", "u32", lambda a: _ones_from(a))
+define_scalar("s_ff1_i32_b64 s_ctz_i32_b64", "i32", "u64", lambda a: _ones_from(a))
 define_scalar("s_flbit_i32_b32 s_clz_i32_u32", "i32", "u32", lambda a: _leading(a, 32))
 define_scalar("s_flbit_i32_b64 s_clz_i32_u64", "i32", "u64", lambda a: _leading(a, 64))
 define_scalar("s_brev_b32", "u32", "u32", lambda a: _reversed_bits(a, 32))

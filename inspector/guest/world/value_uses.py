@@ -284,8 +284,8 @@ def is_report(node: ast.stmt) -> bool:
     called = value.func
     name = called.id if isinstance(called, ast.Name) else getattr(called, "attr", "")
     # Functions such as `assert_close` compare nothing here (`comparisons`).
-    is_report = name in REPORTING or name.startswith("assert_")
-    return is_report and not any(may_launch(inner) for inner in (*value.args, *value.keywords))
+    reports = name in REPORTING or name.startswith("assert_")
+    return reports and not any(may_launch(inner) for inner in (*value.args, *value.keywords))
 
 
 def may_launch(node: ast.AST) -> bool:

@@ -1,6 +1,6 @@
 """Reads rocprofv3's database (rocpd, the default since ROCm 7.0) and rocprof v1's `results.db`.
 
-rocpd keeps one set of tables per process, `rocpd_<what><uuid>` (`rocpd_process.py`), and views over
+rocpd keeps one set of tables per process, `rocpd_<what><uuid>` (`RocpdProcess`), and views over
 all of them. The tables are read, because the views differ between versions and may be missing.
 """
 
