@@ -12,7 +12,7 @@ demo: $(VENV)/.installed-triton
 
 # One worker more than CI has cores: tests that wait for a process leave theirs idle.
 test: $(VENV)/.installed-test
-	@echo "The tests take about 13 minutes on two cores; the first one only collects"
+	@echo "The tests take about 13 minutes on two cores, 20 where kernels are compiled anew"
 	$(BIN)/python -m pytest -n 3 --dist loadgroup -m "not slow"
 
 test-all: $(VENV)/.installed-test
