@@ -1,4 +1,7 @@
-"""What the pages need of the application, which itself imports them."""
+"""What the pages need of the application, which itself imports them.
+
+The base of the application, which neither a text nor an exception in a page can break.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The user's own keys and colours: `tui.toml` in the folder of their settings."""
+"""The user's own keys and colours: `tui.toml` in the folder of their settings.
+
+The UI's settings that last from one start to the next, in a JSON file.
+"""
 
 from __future__ import annotations
 

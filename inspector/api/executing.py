@@ -1,4 +1,7 @@
-"""`kinspect.emulate` and `kinspect.occupancy`."""
+"""`kinspect.emulate` and `kinspect.occupancy`.
+
+The results of the emulating functions of the Python interface.
+"""
 
 from __future__ import annotations
 

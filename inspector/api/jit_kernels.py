@@ -2,6 +2,9 @@
 
 Triton's front end runs here, in the caller's own interpreter, where the function and what it refers
 to live. What follows it runs in workers, as for files.
+
+The arguments of a kernel call, kept so that the emulator can execute a few workgroups.
+`kinspect.T`: stands in for a tensor among the arguments of a kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Processes that end with the one that started them, however that ends (Linux)."""
+"""Processes that end with the one that started them, however that ends (Linux).
+
+Passes signals on to a child command.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 A guest imports PyTorch and Triton once and forks a child for each file. Files are checked in
 parallel, with one thread and one guest for each job.
+
+Talks to a guest that runs kernel files, for `check`, `bench` and `kernels`.
 """
 
 from __future__ import annotations

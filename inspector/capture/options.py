@@ -1,4 +1,9 @@
-"""What to capture: the user's options, and the plan for one file."""
+"""What to capture: the user's options, and the plan for one file.
+
+The patterns that select kernels: of a name, of a case, or of both as `name[case]`.
+
+`guest/kernel_patterns.py` has the same in the user's interpreter.
+"""
 
 from __future__ import annotations
 

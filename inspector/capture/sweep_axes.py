@@ -1,4 +1,13 @@
-"""Parses the axes of a sweep, `num_warps=4,8` or `BLOCK_M=32..256*2`, and checks their names."""
+"""Parses the axes of a sweep, `num_warps=4,8` or `BLOCK_M=32..256*2`, and checks their names.
+
+Parses a specialisation that the command line states by `--signature` and `-D`.
+
+    --signature "*fp16:16, *fp16:16, i32:16, 64" -D num_warps=8
+    --signature "x=*fp16:16, n=i32" -D BLOCK=1024
+
+Arguments go by position or by name; a number, True, False or None is the value of a constexpr. `-D`
+adds constexprs and options, which only the guest, with the kernel at hand, can distinguish.
+"""
 
 from __future__ import annotations
 

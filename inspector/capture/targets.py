@@ -2,6 +2,8 @@
 
 Nothing is executed. The kind follows from the first bytes where they are decisive (ELF, zip), from
 the contents of a .py file, and from the suffix otherwise.
+
+The folder that targets must lie in: the root of a server, or the folder of a recording.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A request run to its report, with a line of progress and the same errors in every command."""
+"""A request run to its report, with a line of progress and the same errors in every command.
+
+The only kernel of a target, for commands that show one.
+"""
 
 from __future__ import annotations
 

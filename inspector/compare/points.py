@@ -2,6 +2,8 @@
 
 What is made of a point's report is stored beside its compile, so that a second run neither compiles
 nor analyses.
+
+Runs compiles on a Dask cluster, for sweeps and trials that outgrow one machine.
 """
 
 from __future__ import annotations

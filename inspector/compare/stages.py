@@ -1,4 +1,7 @@
-"""Two compiles of one kernel, stage by stage and pass by pass: where they begin to differ."""
+"""Two compiles of one kernel, stage by stage and pass by pass: where they begin to differ.
+
+The figures of two reports of a kernel side by side: of the kernel, and of its main loop.
+"""
 
 from __future__ import annotations
 

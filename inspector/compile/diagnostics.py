@@ -2,6 +2,8 @@
 
 Triton returns a code object even when LLVM reported errors: inline assembly of another vendor is
 dropped with an `error:` on descriptor 2, and the compile "succeeds". So stderr is read, always.
+
+Finds the inline assembly of a kernel that a compiler's errors are about.
 """
 
 from __future__ import annotations

@@ -5,6 +5,12 @@ phase a bank gives one dword a cycle, to any number of lanes; every further dwor
 costs a cycle. Sources of the phases: triton-lang PR 11365, measurements of pairs of lanes
 by HipKittens (gfx950) and pyhip (gfx942), rocRoller's `LDSBankModel`, whose cycles a hardware test
 asserts (gfx950); where they are silent or disagree the result is `estimated`.
+
+Which bytes of global memory a launch touched, each counted once.
+
+A wave's accesses are kept as a pattern of spans and the places where it lay; most instructions
+repeat theirs, so that what is sorted at the end are places of waves and not addresses of lanes.
+The functions at the end make spans of addresses, and count the cache lines that these lie in.
 """
 
 from __future__ import annotations

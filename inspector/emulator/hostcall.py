@@ -6,6 +6,10 @@ packet's ready flag. Here the host answers in the write to the doorbell itself.
 
 Sources: the layout in memory and the protocol, ROCm's clr, rocclr/device/devhostcall.{hpp,cpp};
 messages, devhcmessages.cpp; signals, `amd_signal_t` in ROCr's amd_hsa_signal.h.
+
+`printf` as device code sends it: a format string and arguments in 64-bit words.
+
+What is sent: ROCm's clr, rocclr/device/devhcprintf.cpp. How it is written: as glibc's printf does.
 """
 
 from __future__ import annotations

@@ -3,6 +3,13 @@
 Functions that are not inlined (`@triton.jit(noinline=True)`, the report of a failed
 `device_assert`) are called by `s_swappc_b64` and return by `s_setpc_b64`. The program counter
 counts instructions here, and so does a function's address.
+
+Addresses of constants, which code makes from the program counter.
+
+LLVM writes `s_getpc_b64 s[0:1]`, `s_add_u32 s0, s0, table@rel32@lo+4`, `s_addc_u32 s1, s1,
+table@rel32@hi+12`. The linker puts table + addend - the place of the literal itself, so that the
+addend holds the literal's distance from the program counter, and an offset in the table on top.
+Source: R_AMDGPU_REL32_LO, _HI and REL64 in LLVM's AMDGPUUsage, "Relocation Records".
 """
 
 from __future__ import annotations

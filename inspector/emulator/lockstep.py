@@ -3,6 +3,8 @@
 Groups of waves that stand at different blocks take turns: the one that is furthest behind goes
 first, so that waves which parted meet again; a group that keeps jumping backwards yields, so that
 a wave which spins on a lock does not stop the wave that holds it.
+
+Where waves stand and what they do when a launch is given up: they wait, spin, or go round.
 """
 
 from __future__ import annotations

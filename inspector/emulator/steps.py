@@ -2,6 +2,12 @@
 
 A builder that leaves a modifier unread would compute something else than the instruction does:
 such an instruction is refused too. A step that is refused raises when it is reached.
+
+Which register files and constants the operands of an instruction may name.
+
+A register is a row of one of two files, and builders take rows: an operand of another kind than
+LLVM's assembler takes there would be read from the wrong file. What can be said of an instruction
+by its name stands here; how many registers an operand has is for those who read it.
 """
 
 from __future__ import annotations

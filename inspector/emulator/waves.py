@@ -6,6 +6,8 @@ lanes. Waves part where a branch divides them (`select`) and are put together ag
 A load reads memory when it is issued, but its registers get the value when a wait lets it: code
 that does not wait sees what stood there before, as it may on the hardware. Each counter is a queue;
 a wait for N lets all but the newest N through.
+
+Which waves take a conditional branch, by its mnemonic.
 """
 
 from __future__ import annotations

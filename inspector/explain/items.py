@@ -1,4 +1,11 @@
-"""What an id of the agent format names: which kernel of a run, and which part of it."""
+"""What an id of the agent format names: which kernel of a run, and which part of it.
+
+The ids by which a report for agents names what it lists, and `kinspect show` opens it again.
+
+A finding's is the beginning of its fingerprint, a kernel's that of a digest of its own id: neither
+changes when lines move. Of a kernel's parts a loop is `KERNEL.L0`, a memory access `KERNEL.M41`,
+the number being its line in the assembly.
+"""
 
 from __future__ import annotations
 

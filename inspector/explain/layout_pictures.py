@@ -2,6 +2,15 @@
 
 A picture has the rows of the fastest dimension in cells of up to 16 bytes; of rows that lie in the
 same banks only the first is drawn.
+
+Pictures of tensors in registers as data: which lane of which wave holds an element.
+
+A layout repeats itself, so a picture has two levels: a *cell* is a block of elements that one lane
+holds, and a *tile* the smallest block in which every lane has a cell. All tiles of a
+tensor have the same lanes in the same places, but lie in different waves or registers. Both sizes
+follow from the bits of a coordinate: those below the first one that changes lane, wave or block
+span the cell, and those above the last one that changes the lane select the tile. Layouts are
+linear, so these groups of bits act independently.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Puts the kernels of a profile into words and rows, for its text, HTML and terminal views.
 
 `recording_view` does so for the recording, `quantities` has the form of the numbers.
+
+Puts a recording's tool, devices, passes, traces and samples into words.
 """
 
 from __future__ import annotations

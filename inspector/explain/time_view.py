@@ -1,4 +1,9 @@
-"""A launch's time in words, the same in all formats."""
+"""A launch's time in words, the same in all formats.
+
+The words for a line at which a kernel stalls: why it waited, and what analysis says of it.
+
+The stalls themselves lie above this room (`profile/placing/`), so their fields are named here.
+"""
 
 from __future__ import annotations
 

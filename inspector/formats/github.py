@@ -2,6 +2,8 @@
 
 Of one step it shows ten errors, ten warnings and ten notices: the worst are given as annotations,
 the rest as lines of the log, and the last notice is the summary.
+
+Names of files as a CI system wants them: relative to the root of the repository.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Describes this interpreter and its Triton."""
+"""Describes this interpreter and its Triton.
+
+Switches of the AMD backend that environment variables set: which are on for a target.
+"""
 
 from __future__ import annotations
 

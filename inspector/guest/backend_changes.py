@@ -1,4 +1,7 @@
-"""Runs the rest of the passes on TTGIR over a module that another Triton's passes have changed."""
+"""Runs the rest of the passes on TTGIR over a module that another Triton's passes have changed.
+
+What Triton hands to LLVM's code generator besides the LLVM IR: flags, features, attributes.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 The child gets its own process group, /dev/null for stdin and a file for stdout and stderr. It may
 crash, call `os._exit`, loop for ever or start processes: the parent ends them all.
+
+JSON lines over a pair of inherited file descriptors.
+
+Stdin and stdout are not used: the user's code prints there, and so do Triton's dumps.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The patterns that select kernels: of a name, of a case, or of both as `name[case]`.
 
 `capture/options.py` has the same outside of the user's interpreter.
+
+Selects among the launched kernels, by the patterns on the command line.
 """
 
 from __future__ import annotations

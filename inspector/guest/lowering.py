@@ -1,6 +1,12 @@
 """Compiles one TTIR file to every later stage. Runs in a forked child only.
 
 The parent must never compile: MLIR_DUMP_PATH is latched at the first use in a process.
+
+Where Triton puts each buffer of a compiled kernel in LDS.
+
+The TTGIR that a compile leaves has no addresses: Triton gives them in its next stage, on a module
+that it goes on lowering. The same pass on the same TTGIR gives the same ones, in milliseconds. It
+runs in a child of its own: Triton aborts on some modules that it printed itself.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 Numbers and layouts are those of linux/landlock.h; its system calls have the same numbers on all
 machines.
+
+Reads files whose names come from data: traces, Inductor's caches.
+
+The host's `named_files.py` does so for it; the guest imports nothing of the host's.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ Operations:
     suite    -> any number of {"record": ...}, then {"output": ...} or {"problem": ..., "hint": ...}
 
 This process imports Triton; only forked children load the user's files and compile.
+
+The server's side of a capture: forks children for the user's code, forwards their records.
 """
 
 from __future__ import annotations

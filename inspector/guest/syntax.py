@@ -1,4 +1,11 @@
-"""Python's own parser, without the inputs for which it needs gigabytes."""
+"""Python's own parser, without the inputs for which it needs gigabytes.
+
+Reads the literals in a syntax tree, and arithmetic on them, without evaluating it.
+
+In Inductor's code a few constructors (`DeviceProperties(...)`, `AttrsDescriptor.from_dict(...)`)
+and enumeration members (`ReductionHint.INNER`) stand among them, whose classes come and go between
+the versions of torch and Triton. Those are represented by their names.
+"""
 
 from __future__ import annotations
 

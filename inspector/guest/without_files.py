@@ -4,6 +4,12 @@ Assembly makes directives of macros, arguments and operands in more ways than ca
 `.incbin` would carry a file into the code. MLIR opens the file of an operation's location, be it a
 pipe, to show the line of an error. A filter of system calls holds for one thread: such functions of
 Triton's run in a thread of their own, which ends with them.
+
+Refuses assembly that names files for LLVM's assembler or linker, before it is assembled.
+
+Triton prints a kernel as text and assembles that. Inline assembly stands in it as written, and so
+do names of kernels and of source files, with any line that they hold. Directives that macros make
+are not seen here: `without_files` keeps the assembler from files, and `check_object` the linker.
 """
 
 from __future__ import annotations

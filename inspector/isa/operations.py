@@ -3,6 +3,8 @@
 All lanes count as active, as profilers count them (ROCm Compute Profiler, "FLOP counting
 conventions"); unlike there, a packed instruction counts each of its elements. A multiply-and-add is
 two operations; comparisons, minima, conversions and moves are none.
+
+The issue slots that a nop lets pass.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """The part of a kernel that its lanes' addresses depend on, made ready to be swept over.
 
 It rests on the code alone: sweeps with other arguments or assumptions share it.
+
+In which order the blocks of a flow graph are carried out when all of its edges are followed.
+
+A block comes after those that lead to it, so that one round is enough; the blocks of a loop that
+stands in no other go round several times before what comes behind it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,20 @@
 """Masks of comparisons with what is unknown, taken to hold for all lanes.
 
 Checks of bounds are such comparisons, and hold for whole waves but in the last workgroups.
+
+Which lanes take part in an access of a buffer whose offsets rest on drawn sizes.
+
+The registers that the other arm of a branch has written, where lanes are taken to go both ways.
+
+LLVM writes an if as two stretches of code under complementary masks. Where the mask is not known,
+all lanes are taken through both, so that what the first arm has written into a register stands
+there in the second one, whose lanes have not been in the first.
+
+Which edges of a flow graph are taken by waves that are carried out without a launch.
+
+Their registers hold drawn values, and masks that compare with these are meant to let lanes through:
+a branch round code for which no lane is left is therefore not gone, and a loop ends at some time,
+whatever its counter is in the first round.
 """
 
 from __future__ import annotations

@@ -7,6 +7,12 @@ a wave only where rows are long. Here the registers are followed that rest on a 
 every edge of the flow graph. A loop that lanes leave at different times leaves them different
 values of what it counts. Else what lanes have written under different masks is not told apart: an
 access is uniform where its addresses, carried out, are equal as well.
+
+Code that at most one lane of a wave executes, whatever the values that are not known.
+
+`if (lane == first active lane)` takes one lane, and whatever is compared inside narrows EXEC
+further. Masks are followed through the instructions that LLVM writes for control flow: each with
+the comparisons whose result it is contained in.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Selects the rules that a run applies, by the words of `--select`, `--ignore` and the settings."""
+"""Selects the rules that a run applies, by the words of `--select`, `--ignore` and the settings.
+
+Rules that were, and which rule tells now what they told.
+
+Ids are never reused. Comments, settings, packs and command lines may still name one: it is known,
+and selects the rule that tells it now, or none.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Triton chooses the width of an access from facts that it proves of the addresses (contiguous
 elements in a row, the divisor of the first address, neighbours that share a mask) and from the
 layout's elements per lane. The smallest of these is the reason (`explain_global`).
+
+Reasons that an access of LDS is narrow, in words, with fixes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Accesses of global memory with the bytes that they touch, to be held against each other."""
+"""Accesses of global memory with the bytes that they touch, to be held against each other.
+
+Which loads are of tensors that a kernel writes.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The TTGIR operations behind memory accesses, with the reasons for the accesses' widths.
 
-`tile_matches.py` finds the machine accesses of an operation; `access_reasons.py` (global memory)
-and `lds_reasons.py` name the limits on their width.
+Operations of the TTGIR are matched with machine accesses by class and position;
+`access_reasons.py` names the limits on the width of these, in global memory and in LDS.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Effects of unknown alignment and of masks on the width of an access, in words, with fixes."""
+"""Effects of unknown alignment and of masks on the width of an access, in words, with fixes.
+
+The reason that an access is narrow, and the words that all reasons share.
+"""
 
 from __future__ import annotations
 

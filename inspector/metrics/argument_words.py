@@ -1,5 +1,8 @@
 """Where addresses and sizes come from: words of the kernel's arguments or of its dispatch
 packet.
+
+Arguments of a kernel that are sizes, and the lanes' distances that are products of them. A kernel's
+arguments: their offsets in the kernel argument segment, and their known values.
 """
 
 from __future__ import annotations

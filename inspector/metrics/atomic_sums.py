@@ -1,4 +1,7 @@
-"""Sums in global memory by atomics: where their addresses come from, and who meets there."""
+"""Sums in global memory by atomics: where their addresses come from, and who meets there.
+
+Atomics that count in bins: where a loaded value's bits or magnitude say which counter it is.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,11 @@ The compiler gives all copies of a statement one source position. In HIP each lo
 instruction of a position counts, unless it has several for one execution (a struct that is copied).
 In Triton one operation becomes many instructions, so that the loads of TTGIR are counted: Triton's
 front end writes the body of `tl.static_range` out, and no later pass copies a load within a loop.
+
+Inline assembly of the source that is missing from the code.
+
+LLVM drops assembly that it cannot translate and goes on; the compile "succeeds". Its message on
+stderr fails the compile; this examines the code itself, independent of messages.
 """
 
 from __future__ import annotations

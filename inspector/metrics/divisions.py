@@ -7,6 +7,15 @@ float32, an estimate by `v_rcp`, two corrections of it, the rounded result (`leg
 Triton emits such a division for `/`, `tl.fdiv` and `tl.sigmoid` on AMD's GPUs, and for a division
 by a constant or by a scalar argument; a quotient of float16 values that is rounded to float16 is
 one of float16, also where the source divides them as float32.
+
+Integer divisions and remainders by a divisor that the compiler does not know.
+
+No GPU of AMD divides integers. LLVM expands a division or remainder of 32 bits into an estimate of
+2**32 / divisor by `v_rcp`, the product's high half with the dividend, the remainder that this
+leaves, and two corrections by comparison (AMDGPUCodeGenPrepare, `expandDivRem32`): 16 to 22 vector
+instructions, of which the eight of the estimate are shared by divisions by one divisor. Where all
+lanes share the dividend as well, the corrections are scalar, cost little and are not counted. One
+of 64 bits has a branch to the sequence of 32 bits for operands that fit.
 """
 
 from __future__ import annotations

@@ -11,6 +11,13 @@ LLVM writes around them (AMDGPULegalizerInfo, `legalizeFExp`, `legalizeFlogCommo
 OCML's powf takes about 150: x is split by `v_frexp`, log(x) computed in two floats, and their
 product with y goes to an exponential; then the special cases are selected. Counted is what lies
 between the split and the result, about 120, so at least so many.
+
+Exponentials that Triton computes with care for denormal results.
+
+`tl.exp(x)` is lowered to `llvm.exp2(x * log2(e))`, which the AMDGPU backend expands in float32: the
+product, a comparison with -126, two selections, a sum and a scaling stand around the `v_exp` that
+does the work, which flushes denormals (AMDGPULegalizerInfo, `legalizeFExp2`). `tl.exp2` is lowered
+to the instruction alone (`llvm.amdgcn.exp2`; third_party/amd, ElementwiseOpToLLVM).
 """
 
 from __future__ import annotations

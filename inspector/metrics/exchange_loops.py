@@ -6,6 +6,14 @@ makes such a loop of `atomicAdd` on float32 for gfx90a unless `-munsafe-fp-atomi
 such memory is fine-grained (LLVM, SITargetLowering::shouldExpandAtomicRMWInIR), and older sources
 have it written out for float64. Each turn is a return trip to the L2, and of lanes that add to one
 address one succeeds in a turn.
+
+The order of a Triton kernel's atomics.
+
+Triton's atomics are ordered (`sem="acq_rel"`) unless the source says otherwise. LLVM then waits for
+all of the wave's accesses, writes the cache back before the atomic and invalidates it afterwards
+(AMDGPUUsage, memory model). The order of an atomic matters where one workgroup writes a tensor
+before it and another one reads that tensor behind an atomic of its own; a kernel in which no tensor
+is both needs none (`atomic_order`).
 """
 
 from __future__ import annotations

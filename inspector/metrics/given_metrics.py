@@ -1,4 +1,8 @@
-"""The catalogue of metrics that a profiler measures; their values come from a recording."""
+"""The catalogue of metrics that a profiler measures; their values come from a recording.
+
+The catalogue of metrics that the emulator counts; their values come from an execution. The
+catalogue of metrics that the timing model gives; their values come with a launch's time.
+"""
 
 from __future__ import annotations
 

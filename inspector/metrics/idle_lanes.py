@@ -1,4 +1,7 @@
-"""How many of a workgroup's lanes take part in its accesses of memory."""
+"""How many of a workgroup's lanes take part in its accesses of memory.
+
+Kernels without loops in which each lane moves one small element of each array.
+"""
 
 from __future__ import annotations
 

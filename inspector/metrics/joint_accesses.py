@@ -2,6 +2,13 @@
 
 LLVM makes one access of them where they stand side by side and nothing in between may change the
 memory. Each behind a check of its own, or beside stores through other pointers, they stay apart.
+
+Addresses that vector instructions compute in 64 bits where a base and a 32-bit offset would do.
+
+An access of global memory takes its address as a pair of VGPRs, or as an SGPR pair with a VGPR of
+32 bits added to it (ISA documents, "Global" and the SADDR field). LLVM chooses the latter where it
+can prove that the offset in bytes is not negative and fits in 32 bits, which an index of C++ seldom
+shows: an `int` may be negative, and `4 * index` may overflow an `unsigned`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ A launch of equal workgroups ends with a round that is rarely full. The least ti
 busiest of these, at the peak clock: one workgroup, the CU with most workgroups, and all work spread
 evenly over all CUs. Dots with an unknown number of executions count as none, so a measured time
 below it is impossible: the measurement, or its attribution, is wrong.
+
+How often the loops of a Triton kernel go round, by the launch or by constant bounds.
 """
 
 from __future__ import annotations

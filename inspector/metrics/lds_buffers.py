@@ -1,4 +1,10 @@
-"""The buffers that hold a kernel's LDS where most of it is in use."""
+"""The buffers that hold a kernel's LDS where most of it is in use.
+
+Whether the LDS holds a loop's tiles twice, as Triton's num_stages=2 has them.
+
+Of two stages, one is on its way: in LDS where loads are copied there directly, otherwise in
+registers. With stages, tiles share no bytes of LDS with what changes its layout there.
+"""
 
 from __future__ import annotations
 

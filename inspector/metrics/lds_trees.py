@@ -1,5 +1,7 @@
 """Reductions and scans that halve their distance step by step in LDS, with a barrier for each
 step.
+
+How often a loop's products use what they read from LDS.
 """
 
 from __future__ import annotations

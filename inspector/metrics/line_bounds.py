@@ -1,4 +1,7 @@
-"""Which lines make up the bound of a hot loop: the clocks of its slowest unit, line by line."""
+"""Which lines make up the bound of a hot loop: the clocks of its slowest unit, line by line.
+
+What the values in a kernel's registers ask of the register file, against its occupancies.
+"""
 
 from __future__ import annotations
 

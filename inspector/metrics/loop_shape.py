@@ -9,6 +9,8 @@ LLVM turns a loop of unknown trip count into two: one that does several source i
 and one for the remaining ones. Both have the same source statements, the first a multiple of each;
 loops that are written twice, or inlined twice, have different positions. A remainder that is not a
 loop is not distinguishable from iterations that pipelining peeled off.
+
+Loops that go on, in smaller steps, where another loop has stopped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""By how many bytes the addresses of a loop's accesses move from one iteration to the next."""
+"""By how many bytes the addresses of a loop's accesses move from one iteration to the next.
+
+Loops that go on by the size of the grid or of the workgroup.
+
+A loop by the grid (`for (i = global id; i < n; i += gridDim.x * blockDim.x)`) is right for any
+number of workgroups, and usually launched with a work-item for each element: then it goes round
+once. What a loop saves from one iteration to the next it saves only where fewer workgroups are
+launched. So it is with a row that a workgroup takes (`for (i = threadIdx.x; i < n; i +=
+blockDim.x)`): right for any row, and often launched with a work-item for each of its elements.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,15 @@
 
 Options are those of the captured variant, else those in Triton's own metadata. Grids are those of
 the first launch that was captured, or that the file states for a case.
+
+How small a tile has to be for its kernel to find room in the registers.
+
+The workgroup that HIP code is compiled for where nothing bounds it, and what that costs.
+
+Without `__launch_bounds__` clang takes a workgroup to have up to 1,024 work-items. All of its
+waves are resident at once, so each lane gets a fixed share of the registers (128 VGPRs on CDNA2 and
+3, 64 on GCN), and the compiler spills what goes beyond, though the launch may have a quarter of the
+waves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Loads of a Triton kernel that bring the same elements more than once."""
+"""Loads of a Triton kernel that bring the same elements more than once.
+
+Loads of a loop that bring the same address in every iteration.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,12 @@ Reload`), several in one clause at its `s_clause` (LLVM 20, which Triton 3.5 has
 states in the metadata how many registers it spilled. Spills are at fixed offsets; an array indexed
 by a variable is addressed by a vector register, which a spill never is. Accesses that none of these
 identifies are unknown.
+
+Webs of spills: the stores to a dword of scratch memory with the reloads that they reach.
+
+LLVM gives a place in scratch memory to one value after another, such as those of two loops that
+run one after the other. A web is what holds one value: stores that reach a common reload are of one
+web, and so are the reloads that a common store reaches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Matrix products that the source writes as a multiplication and a sum, for the vector unit."""
+"""Matrix products that the source writes as a multiplication and a sum, for the vector unit.
+
+Operands of dots that vector instructions make of small integers: weights of 4 or 8 bits. Matrix
+work on padding: zeros that a tile's power of two adds to a dimension that is none. Masks of scores
+in loops of dots: what they take where most tiles need none.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Facts about Triton's passes stand in `metrics/product_trips.py`, `ttgir/conversions.py` and
 `ttgir/plain_accesses.py`.
+
+Operands of dots that are read from LDS by less than 32 bits per lane, and the reasons.
 """
 
 from __future__ import annotations

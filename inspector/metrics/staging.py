@@ -1,4 +1,8 @@
-"""The catalogue of figures on the ways of tiles from memory to the dots and back, by TTGIR."""
+"""The catalogue of figures on the ways of tiles from memory to the dots and back, by TTGIR.
+
+`narrow_copies`: whether LDS has room for transposed copies of tiles that dots read both ways.
+`narrow_here`: the narrow reads of dots' operands by loop.
+"""
 
 from __future__ import annotations
 

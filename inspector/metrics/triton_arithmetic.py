@@ -3,6 +3,15 @@
 Triton makes a dot of `tl.sum(a[:, :, None] * b[None, :, :], 1)` (lib/Dialect/Triton/Transforms,
 Combine.cpp), but not of a sum over another dimension, nor where a factor was loaded or computed in
 three dimensions: the vector unit multiplies those, and the sum crosses lanes.
+
+Operands of dots that are computed from loaded integers: weights of 4 or 8 bits. Dots whose operands
+are exponentials of whole tiles, which a replicated layout computes twice.
+
+Tensors that are rounded to bfloat16 between two operations that compute with them.
+
+No vector instruction of CDNA, or RDNA up to gfx12, computes in bfloat16: the backend widens the
+operands to float32, computes, and rounds the result. Where the next operation widens that again,
+the rounding is work that float32 throughout would not have.
 """
 
 from __future__ import annotations

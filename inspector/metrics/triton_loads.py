@@ -4,6 +4,16 @@ Triton 3.9's pass for AMD (`TritonAMDGPUTransforms/ScheduleLoops.cpp`) handles `
 operations directly in its body, and on CDNA 1 to 3 leaves loads of fewer than 32 bits per lane in
 place. An address that comes from another load does not prevent it: with two stages or more such
 loads were issued ahead on gfx942, gfx950 and gfx1100, over one and two loads in a row.
+
+Whether the atomics of a kernel order accesses that its workgroups see of each other.
+
+Loads that a loop waits for in the iteration that issues them, by the values that they become.
+
+Triton's pass for AMD issues those loads of a loop ahead that a dot's operands are made of
+(`TritonAMDGPUTransforms/ScheduleLoops.cpp`; Triton's `getIndexedLoads`); in a loop that states
+`num_stages` itself (`tl.range`) all of them. A scale that multiplies the product, or what is added
+to it, stays in the iteration that uses it. So does, with two stages, an index that the address of a
+load ahead is made of: it is loaded an iteration ahead with it, right before.
 """
 
 from __future__ import annotations

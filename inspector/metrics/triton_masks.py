@@ -1,4 +1,7 @@
-"""Selections by position in loops of dots: masks of scores."""
+"""Selections by position in loops of dots: masks of scores.
+
+Iterations of a loop whose tile a mask of positions replaces as a whole, in a launch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""Lower bounds of one wave's iteration of a loop, for each unit of the machine."""
+"""Lower bounds of one wave's iteration of a loop, for each unit of the machine.
+
+The waves that are on a CU at a time, and the cycles that each unit takes for all of them.
+
+The loop-carried chain: the time of an iteration that needs results of the previous one.
+
+Results are available after the machine's `result_cycles` at the earliest, those of the matrix unit
+after its `mfma_cycles`. No document states the latency of loads: they count as if they took no
+longer than an issue. So the figure is a lower bound, also where the chain passes code that not
+every iteration executes, whose results break it.
+"""
 
 from __future__ import annotations
 

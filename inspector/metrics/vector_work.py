@@ -1,4 +1,13 @@
-"""What the vector unit computes where it takes longer than everything else."""
+"""What the vector unit computes where it takes longer than everything else.
+
+Calls of Triton's random numbers, and which of them throw away three of the words that they make.
+
+Philox makes four words of 32 or 64 bits in ten rounds (triton.language.random, `philox_impl`). A
+round has four products, each of a line of its own: the high halves for words 0 and 2, the low ones
+for words 1 and 3. `tl.rand` and `tl.randint` return word 0, and the compiler drops what only the
+others need: the low half for word 1 of the last round, and none of a high half's line more often.
+`tl.randn` uses words 0 and 1, `tl.rand4x` and `tl.randint4x` all of them.
+"""
 
 from __future__ import annotations
 

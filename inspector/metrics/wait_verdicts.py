@@ -1,4 +1,7 @@
-"""The purposes of a kernel's waits, and its missing waits."""
+"""The purposes of a kernel's waits, and its missing waits.
+
+Global stores that a barrier does not put in order with another wave's loads, on RDNA.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The limits of a GPU target."""
+"""The limits of a GPU target.
+
+What the timing model needs of a GPU target beyond its limits.
+"""
 
 from __future__ import annotations
 

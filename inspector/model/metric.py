@@ -1,4 +1,7 @@
-"""Figures, each with its unit and origin."""
+"""Figures, each with its unit and origin.
+
+Short names of figures, the same in budgets, the Python interface and the agent format.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How long a launch takes by the timing model, where the time goes, and what would save it."""
+"""How long a launch takes by the timing model, where the time goes, and what would save it.
+
+The work that the cure of a finding takes away: the timing model says what that is worth.
+"""
 
 from __future__ import annotations
 

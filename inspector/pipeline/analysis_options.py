@@ -1,4 +1,7 @@
-"""The extent of an analysis."""
+"""The extent of an analysis.
+
+Facts on an assembly or code object besides its own contents.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A kernel's code and what a captured launch passes to it, made ready for the emulator."""
+"""A kernel's code and what a captured launch passes to it, made ready for the emulator.
+
+Makes the memory of a captured launch: its captured contents, or made-up numbers.
+"""
 
 from __future__ import annotations
 

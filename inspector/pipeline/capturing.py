@@ -1,4 +1,12 @@
-"""Captures the variants of a target, for `analyze`, `passes`, `sweep` and `--triton`."""
+"""Captures the variants of a target, for `analyze`, `passes`, `sweep` and `--triton`.
+
+The emulator's process: the command that starts it, and the targets that it supports.
+
+Opens one point of a sweep: values of parameters and options in place of a target's own.
+
+Parameters of kernels go through the front end, as in a sweep (`CaptureOptions.axes`); options that
+only the backend reads are set on the captured variants.
+"""
 
 from __future__ import annotations
 

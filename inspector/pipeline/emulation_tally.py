@@ -1,4 +1,7 @@
-"""Sums up the counts of a kernel's launches in the emulator, and makes its profile."""
+"""Sums up the counts of a kernel's launches in the emulator, and makes its profile.
+
+The progress of a launch that is executed, in words, with an estimate of the rest.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A report reduced to its findings and the places where comments may ignore them."""
+"""A report reduced to its findings and the places where comments may ignore them.
+
+Applies the comments that suppress findings, in the source files of a lint run's kernels.
+"""
 
 from __future__ import annotations
 

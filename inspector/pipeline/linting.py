@@ -1,4 +1,7 @@
-"""Makes the `LintReport` of a lint run from its events."""
+"""Makes the `LintReport` of a lint run from its events.
+
+Runs the targets of a lint run, each kernel judged where it is analysed.
+"""
 
 from __future__ import annotations
 

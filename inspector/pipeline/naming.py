@@ -1,4 +1,7 @@
-"""Names: the ids and labels of kernels and variants, and the patterns that users select them by."""
+"""Names: the ids and labels of kernels and variants, and the patterns that users select them by.
+
+The records of errors of targets and of their compiles, as reports have them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Turns a recording into a profile: groups it, analyses its kernels, joins both."""
+"""Turns a recording into a profile: groups it, analyses its kernels, joins both.
+
+Notes on the figures of a profile, and the reasons of an empty one. Static analysis of what a
+recording's program launched.
+"""
 
 from __future__ import annotations
 

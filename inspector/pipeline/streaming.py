@@ -1,4 +1,7 @@
-"""Compiles a run's targets: captures them one after another, and compiles at the same time."""
+"""Compiles a run's targets: captures them one after another, and compiles at the same time.
+
+Files of a folder that define kernels and launch none, and the files that launch these.
+"""
 
 from __future__ import annotations
 

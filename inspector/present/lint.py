@@ -1,6 +1,8 @@
 """A lint report as a document: what is wrong, where, and what to do about it; the worst first.
 
 Grouped by kernel; by rule where there are so many kernels that nobody reads them one by one.
+
+Where the expressions of Python sources end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A profile as a document: a table of kernels, then those that take most time in full."""
+"""A profile as a document: a table of kernels, then those that take most time in full.
+
+What was recorded of code that is not at hand, as blocks of a document.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 A recording may have tens of millions of rows, so its columns are arrays of machine integers, while
 numbers in files may be of any size.
+
+Row of a recording by the number that a file calls it by: a dispatch's id, an event's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Makes the profiles of a recording's kernels: their times and metrics, most time first."""
+"""Makes the profiles of a recording's kernels: their times and metrics, most time first.
+
+Kernels of which no dispatch was recorded: only a summary, samples or thread traces.
+"""
 
 from __future__ import annotations
 

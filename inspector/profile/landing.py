@@ -1,4 +1,7 @@
-"""Assigns samples and traced cycles of a recording to its kernels, and to their lines."""
+"""Assigns samples and traced cycles of a recording to its kernels, and to their lines.
+
+What a thread trace says by itself, without code: its span, and what its waves stall at.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 A saved sweep holds thousands of kernels, each of some hundred kilobytes: the text is cut into
 kernels first, and each is read when it is asked for, into the model's own structs: msgspec holds
 it against their types.
+
+What the parts of a kernel say of its loops: a saved report may say anything.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Where the time of a launch goes: by reason, by unit, by line, by instruction."""
+"""Where the time of a launch goes: by reason, by unit, by line, by instruction.
+
+What an iteration of each loop takes, and what it waits for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Launches whose accesses are others: no conflicts, fewer lines, more bytes at a time."""
+"""Launches whose accesses are others: no conflicts, fewer lines, more bytes at a time.
+
+Launches in which no wave does another's matrix products.
+"""
 
 from __future__ import annotations
 

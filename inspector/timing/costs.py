@@ -1,4 +1,8 @@
-"""What each instruction takes on a compute unit: its unit, cycles, registers and waits."""
+"""What each instruction takes on a compute unit: its unit, cycles, registers and waits.
+
+The waves and workgroups that a simulated compute unit holds. What a simulation of a compute unit
+takes of the device, and what it finds.
+"""
 
 from __future__ import annotations
 

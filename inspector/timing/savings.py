@@ -1,6 +1,8 @@
 """What a launch would take with one of its costs gone: the same model, without it.
 
 Each change is one of the traces, costs, rates or placement; the changed launch is simulated again.
+
+What a launch would gain without the work that the cure of a finding takes away.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Values that feed no address, mask or branch are not computed: a matrix product takes the emulator
 longer than all that the timing needs of its loop.
+
+How often a counted loop still runs: from how far its two compared values move together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What waves did, sorted by wave, from what was noted while they ran in lockstep."""
+"""What waves did, sorted by wave, from what was noted while they ran in lockstep.
+
+A machine that keeps the accesses and blocks of waves, in the order of their execution.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Values become Python values: integers, floats, strings, booleans, tuples (arrays), dicts, `Layout`
 for dialect attributes (`#ttg.blocked<{...}>`) and `TtgirType` for types.
+
+MLIR literals as Python values.
 """
 
 from __future__ import annotations

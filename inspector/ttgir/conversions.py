@@ -2,6 +2,13 @@
 
 Most changes are `convert_layout` operations; of dots' operands Triton makes a `local_alloc` and a
 `local_load`.
+
+The movement of data by a `convert_layout`: between registers, between lanes, or through LDS.
+
+Source: Triton 3.9, lib/Analysis/Utility.cpp (`minimalCvtLayout`, `cvtReordersRegisters`,
+`cvtNeedsWarpShuffle`, `cvtNeedsSharedMemory`), which the AMD backend's allocation of LDS uses. A
+conversion uses shuffles if it stays within the wave and exchanges at most one register bit for a
+lane bit. The tests compare the outcome with the LDS that Triton allocates.
 """
 
 from __future__ import annotations

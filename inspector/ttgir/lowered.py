@@ -1,4 +1,7 @@
-"""The fate of the source's matrix products: TTIR states them, TTGIR computes them."""
+"""The fate of the source's matrix products: TTIR states them, TTGIR computes them.
+
+Reads the dots of a TTIR text without parsing the rest of it.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ base is an argument with `tt.pointer_range = 32` (the launcher adds it for tenso
 or the offsets are 32 bits and proved to lie between 0 and 2 GiB. The proof is by ranges: an
 argument, a program's index or a loaded value may be anything but for what `tl.assume` says of it,
 and a product may overflow (tried: bounds from both sides suffice, `x >= 0` alone does not).
+
+Into which tensors of a kernel an access points, and which loops are around it.
 """
 
 from __future__ import annotations

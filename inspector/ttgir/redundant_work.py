@@ -1,4 +1,7 @@
-"""Redundant work of a workgroup, by TTGIR's layouts."""
+"""Redundant work of a workgroup, by TTGIR's layouts.
+
+The work of the matrix unit for dots: their extents, and the instructions that cover them.
+"""
 
 from __future__ import annotations
 

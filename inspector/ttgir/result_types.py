@@ -1,4 +1,11 @@
-"""Result types that a custom form does not print."""
+"""Result types that a custom form does not print.
+
+Facts that the custom assembly of single operations leaves out or leaves unnamed.
+
+The parser reads the custom form of any operation by its punctuation. These tables hold the few
+facts that punctuation does not give, as printed by Triton 3.0 - 3.9 and its upstream dialects;
+tests compare the outcome with MLIR's own generic form.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,11 @@ layouts that goes through LDS, and lets buffers share addresses that are never a
 (Triton 3.9, lib/Analysis/Allocation.cpp). The TTGIR has no addresses yet: the buffers alive at one
 point add up to at least the kernel's LDS, but for padding and for the small exchanges of
 reductions.
+
+Offsets of elements in LDS, by shared-memory layouts.
+
+Swizzled and rotating layouts exchange groups of `vec` elements within a row by exclusive or with
+the row's phase; padded ones insert gaps. The results equal Triton 3.9's: see the tests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The bases of all dialogues: a frame in the middle of the screen, over the page."""
+"""The bases of all dialogues: a frame in the middle of the screen, over the page.
+
+Dialogues that show a text in a frame: an explanation, or a failure in full. The dialogue that asks
+before something is lost at the end of the application.
+"""
 
 from __future__ import annotations
 

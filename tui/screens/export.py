@@ -1,4 +1,9 @@
-"""The dialogue that asks for a file and exports the screen or the report to it."""
+"""The dialogue that asks for a file and exports the screen or the report to it.
+
+Exports the screen or the report to a file, in the format of its suffix.
+
+`.svg` and `.html` are pictures of the screen; `.json`, `.md` and `.kinspect` are the report.
+"""
 
 from __future__ import annotations
 

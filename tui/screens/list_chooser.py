@@ -1,4 +1,8 @@
-"""The dialogue in which the user chooses one row of a list, which typing narrows."""
+"""The dialogue in which the user chooses one row of a list, which typing narrows.
+
+The dialogue in which the user chooses one of the session's kernels. The list of all commands that
+work now, and a way to a line by its number.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Draws the rows of a view of code: gutter, coloured text, marks and the cursor's line."""
+"""Draws the rows of a view of code: gutter, coloured text, marks and the cursor's line.
+
+The content of a `CodeView`: a text, and which of its lines are visible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Occurrences that a view marks: the matches of a search, or a register's uses."""
+"""Occurrences that a view marks: the matches of a search, or a register's uses.
+
+The line in which words are typed that are looked for in texts beside one another.
+"""
 
 from __future__ import annotations
 

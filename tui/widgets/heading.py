@@ -1,4 +1,10 @@
-"""The line at the top of every page: the page, the other pages, the run's progress."""
+"""The line at the top of every page: the page, the other pages, the run's progress.
+
+The line at the bottom of every page: the keys that work now.
+
+It is a single text, because it changes with every move of the focus: with a widget for each key,
+drawing it would take most of the time of a key press.
+"""
 
 from __future__ import annotations
 

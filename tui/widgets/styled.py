@@ -4,6 +4,8 @@ Textual computes all component styles of a widget whenever one of its styles may
 for each pane of code, a dozen times until the first page is shown. `Styled` computes a style when
 it is first used. Textual also redraws the whole scrollbar for each scrolled row; `Styled` redraws
 only the rows in which the scrollbar changes.
+
+Jumping to any row that is on the screen, by the two letters that are put over its beginning.
 """
 
 from __future__ import annotations

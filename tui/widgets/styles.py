@@ -2,6 +2,9 @@
 
 Textual's own partial styles drop the alpha of a colour: "60% of the foreground" would come out as
 the whole foreground, and a tint of the primary colour as the primary colour itself.
+
+Texts broken over the rows that there are. What plots have in common: rows of styled pieces, drawn
+once for each size and theme.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The first column is fixed and takes the width that the others leave. Where the others do not fit,
 they can be scrolled sideways.
+
+The rows of a table as they are drawn: heads, cells and their layout in columns.
 """
 
 from __future__ import annotations

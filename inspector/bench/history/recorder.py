@@ -3,6 +3,11 @@
 Reports are large: a process that reads targets for `lint` sends back only what a transform makes
 of each report. So the history's figures are taken in that process as well, by `WithHistoryFigures`,
 and travel with lint's own result; `HistoryRecorder.record_events` parts the two again.
+
+The git commit of a folder, which names a run in the history where the user gives no label.
+
+A checkout's own configuration may name commands: filters, hooks, monitors, transports. None of them
+is run.
 """
 
 from __future__ import annotations

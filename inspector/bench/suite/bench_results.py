@@ -1,6 +1,8 @@
 """Figures that others published for the bundled kernels' jobs, each with its source.
 
 They are shown beside a run on the same device only: a time on another GPU says nothing.
+
+The results of benchmarks: plain values, from the guest's records and for all renderers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The result of holding two versions of Triton responsible for a figure, layer by layer."""
+"""The result of holding two versions of Triton responsible for a figure, layer by layer.
+
+From the figures of a chain of compiles to the layer that is responsible. Pure.
+"""
 
 from __future__ import annotations
 

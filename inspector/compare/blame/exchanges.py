@@ -1,4 +1,8 @@
-"""TTGIR of an older Triton as a newer one spells it, so that it can take it over."""
+"""TTGIR of an older Triton as a newer one spells it, so that it can take it over.
+
+The inputs that two Tritons give LLVM's code generator, told apart and exchanged. Defaults that
+differ between two Tritons: of the backend's options, and of its switches.
+"""
 
 from __future__ import annotations
 

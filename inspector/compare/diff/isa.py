@@ -2,6 +2,8 @@
 
 Register numbers, labels and offsets say nothing of what the compiler does differently, so they are
 dropped before instructions are compared: `v_add_f32 v12, v3, v4` is `v_add_f32 v, v, v`.
+
+The assembly of a reported kernel: of its artifacts, or of the file that it was read from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Compiles one point of a sweep and computes its figures."""
+"""Compiles one point of a sweep and computes its figures.
+
+Runs a sweep: targets -> points -> figures, as a stream of events.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ front says which points are worth measuring, not which is fastest.
 What the main loop does counts per needed work, which is the same for all points: work that a point
 does beyond that, because waves repeat each other's or tiles are padded, makes it worse and not
 better. An unknown figure neither beats nor is beaten, so a point with one stays on the front.
+
+The values of a sweep's result: points, their figures, and the tables that show them.
 """
 
 from __future__ import annotations

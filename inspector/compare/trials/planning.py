@@ -1,4 +1,7 @@
-"""The changes to try for the findings of kernels: what `try` compiles, and what a report offers."""
+"""The changes to try for the findings of kernels: what `try` compiles, and what a report offers.
+
+The rules whose findings are tried, and by which changed kernels are judged.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Changes of a kernel's source that can be made mechanically: they are made on its TTIR."""
+"""Changes of a kernel's source that can be made mechanically: they are made on its TTIR.
+
+The identity of a set of changes.
+"""
 
 from __future__ import annotations
 

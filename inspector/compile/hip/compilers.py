@@ -1,4 +1,10 @@
-"""Finds the compiler of HIP sources, and the headers and libraries that it has."""
+"""Finds the compiler of HIP sources, and the headers and libraries that it has.
+
+Runs the compiler on a stranger's source, within bounds on files, time and memory.
+
+It reads the system's files, its own, and where a source may include from; it writes into a folder
+of its own. Where the system has Landlock (Linux 5.13) the kernel sees to that.
+"""
 
 from __future__ import annotations
 

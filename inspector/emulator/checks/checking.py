@@ -1,4 +1,9 @@
-"""A machine that counts accesses, and looks for races and for what nobody has written."""
+"""A machine that counts accesses, and looks for races and for what nobody has written.
+
+Accesses of global memory as they happen, held against a shadow of it.
+
+Races are looked for between workgroups, and between the waves of each.
+"""
 
 from __future__ import annotations
 

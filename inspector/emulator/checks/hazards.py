@@ -6,6 +6,14 @@ when an instruction uses the result of a dot product: a number of other instruct
 must stand between. The check looks at the code once, on every path, and costs nothing while it
 runs; only places whose instructions were executed are reported. How many wait states are
 needed: `mfma_wait_states`.
+
+Wait states that must stand behind a matrix instruction of CDNA2 to CDNA4.
+
+Sources: LLVM 22, GCNHazardRecognizer (checkMAIHazards90A, checkMAIVALUHazards), and CDNA4 ISA, 7.6,
+which ask for the same but in two places, where LLVM's fewer wait states hold here: gfx950's
+overwritten result of a 16x16x4 product of f64 (19 in the document, 11 in LLVM), and a matrix
+instruction behind a dot product (3, 0 in LLVM). Passes are the machine file's cycles by 4. An
+accumulator that the next product takes over as a whole needs 0: the hardware takes care of it.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ again on copies of the buffers, with other values in these registers, and their 
 What this cannot see: a register that held something else before (its value is stale, not
 undefined); lanes that EXEC kept from being written; a difference that these data hide; kernels
 whose workgroups wait for others than those that run again; launches on more than `_MOST_BYTES`.
+
+A machine that records what its accesses of global memory were, to compare two runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Explains an instruction, with its part in a kernel, or a finding, in lines of plain text."""
+"""Explains an instruction, with its part in a kernel, or a finding, in lines of plain text.
+
+Describes AMDGCN instructions in a sentence each, by patterns over their names.
+
+The sentences stand in `meanings.yaml`. A name that matches no pattern has no sentence; its class
+describes it.
+"""
 
 from __future__ import annotations
 

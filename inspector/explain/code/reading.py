@@ -1,4 +1,7 @@
-"""Parses a kernel's texts and links their lines, which is the slow part of opening a kernel."""
+"""Parses a kernel's texts and links their lines, which is the slow part of opening a kernel.
+
+The lines of one of a kernel's texts, each with what is known of it, for a printed listing.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Finds where a register is written and read, and which of these uses are of one value.
 
-Registers are rows of the files as `isa.dataflow.register_sets` counts them, and SCC, which no
+Registers are rows of the files as `isa.dataflow.operands` counts them, and SCC, which no
 analysis follows, is one more.
 """
 

@@ -1,4 +1,7 @@
-"""A kernel as the page's template wants it: words, rows and plots; no figure is computed here."""
+"""A kernel as the page's template wants it: words, rows and plots; no figure is computed here.
+
+The kernels of an HTML page: reports with their occupancy levels, code and source lines.
+"""
 
 from __future__ import annotations
 

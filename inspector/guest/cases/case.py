@@ -14,6 +14,8 @@ A case is plain data, a dict with these keys:
 
 This module checks a case against the kernel's parameters and makes the input of Triton's front end
 from it, as `JITFunction.run` would; it does not need Triton.
+
+Checks the values of the compile options that a case states.
 """
 
 from __future__ import annotations

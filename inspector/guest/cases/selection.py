@@ -1,4 +1,7 @@
-"""Selects a file's cases by pattern, and explains why none matches."""
+"""Selects a file's cases by pattern, and explains why none matches.
+
+The case that a user states on the command line: `--signature` and `-D`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,14 @@
 """Compiles the kernels of a script and executes their launches in the emulator.
 
 Everything before and after the compiler is Triton's own.
+
+Has autotuners run one configuration each, so that no other has written what it leaves out.
+
+The replacement of Triton's compiled kernel: its launches are executed without a GPU.
+
+Profilers and tests set hooks for loading and launching (`triton.knobs.runtime`:
+`kernel_load_start_hook`, `launch_enter_hook`); they are called where Triton calls them
+(triton/compiler/compiler.py, `CompiledKernel`, and the launchers of its drivers).
 """
 
 from __future__ import annotations

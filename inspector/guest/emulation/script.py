@@ -2,6 +2,9 @@
 
 The script sees the requested GPU, all its tensors have contents, and every launch is executed. Its
 output and its exit status are passed on unchanged.
+
+Runs an emulated script in a child process, and ends all that it started, whoever ends first. Says
+on the terminal what is being done while the script waits for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Where a wrapper launches its kernels, and with what sizes, as far as its text says."""
+"""Where a wrapper launches its kernels, and with what sizes, as far as its text says.
+
+Grids of generated kernels, computed from what their file states.
+
+From torch 2.7 on the metadata name a `grid_type` (torch/_inductor/runtime/triton_heuristics.py
+has one class for each); before, `call()` passed `grid=grid(xnumel)` with each launch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Explains why a script stopped early: a one-line message for each cause, and a hint."""
+"""Explains why a script stopped early: a one-line message for each cause, and a hint.
+
+Decides with what changes another run of a script would get further: stubs, or a copied file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The user's own files, which are compiled without their asserts and leave no byte code."""
+"""The user's own files, which are compiled without their asserts and leave no byte code.
+
+Finds the user's line that a launch comes from.
+"""
 
 from __future__ import annotations
 

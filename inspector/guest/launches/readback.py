@@ -3,6 +3,8 @@
 At a launch only its arguments are recorded. Once the script reads a value that depends on it, the
 kernel is compiled (in a child process, which a deadline can end) and executed by the emulator's
 process. All of this shares one budget of seconds.
+
+Compiles a kernel for the emulator, in a child that can be killed: LLVM cannot be interrupted.
 """
 
 from __future__ import annotations

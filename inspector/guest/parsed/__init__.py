@@ -1,7 +1,7 @@
 """Kernels made from their parsed source, without running any code of their file.
 
 A trace, or a file of Inductor's code, may come from anybody. Only the text of a function and the
-values of the names that it uses are compiled, both as data (format: `record/source_format.py`):
+values of the names that it uses are compiled, both as data (format: `record/kernel_source.py`):
 
     modules.py    reads them from a file's syntax tree, where no recorder has written them
     building.py   makes JITFunctions of them without running a `def`

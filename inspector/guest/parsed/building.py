@@ -2,7 +2,7 @@
 
 No module, `def`, default or decorator is executed. The text of a function is compiled, and a Python
 function is created from the code object: its globals are the values in the source, its annotations
-are strings. The format of a source: `record/source_format.py`.
+are strings. The format of a source: `record/kernel_source.py`.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class KernelBuilder:
         kernel.fn.__kwdefaults__ = {name: defaults[name] for name in keyword_only} or None
 
     def _value(self, value: Value, kernels: Sequence[Any]) -> Any:
-        """The object that a value of a source stands for (`record/source_format.py`)."""
+        """The object that a value of a source stands for (`record/kernel_source.py`)."""
         (kind, content), *other_keys = value.items()
         if kind == "value" and not other_keys:
             return self._decode(content)

@@ -1,6 +1,8 @@
 """The values that a kernel may use: Triton's language and torch's device functions.
 
 They come from the modules of the interpreter that compiles. Other modules are not even imported.
+
+The reasons why a kernel cannot be made from data alone.
 """
 
 from __future__ import annotations

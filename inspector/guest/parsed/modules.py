@@ -1,4 +1,4 @@
-"""Reads a kernel's source (`record/source_format.py`) from a file's syntax tree.
+"""Reads a kernel's source (`record/kernel_source.py`) from a file's syntax tree.
 
 It serves files that no recorder has described. A name whose value only running code would give (a
 call, a condition) is described by that code.

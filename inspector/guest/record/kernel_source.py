@@ -17,6 +17,12 @@ and a value is one of
     {"library": {"module", "qualname"}}       a member of such a module
     {"members": {name: value}, "name"}        another module, with the members that are used
     {"host": text}           a value known only by running code; `text` says which
+
+A kernel's identity: its import path and a hash over all the source that it uses.
+
+Describes a kernel with all that its compile reads of the program.
+
+A trace is then compiled from its own data, without running the recorded program again.
 """
 
 from __future__ import annotations
@@ -86,7 +92,7 @@ MAX_MEMBERS = 400
 
 
 def described(kernel: Any, constants: Mapping[Any, Any]) -> list[dict[str, Any]]:
-    """The source of a kernel (`source_format.py`): its function and the jitted ones that it needs.
+    """The source of a kernel: its function and the jitted ones that it needs.
 
     `constants`: the specialisation's constants, which may be jitted functions.
     """

@@ -31,7 +31,7 @@ MAX_MEMBERS = 1000
 class RebuiltKernels:
     """Builds the kernels of one trace, each once.
 
-    `sources`: id -> functions (`source_format.py`), from the trace.
+    `sources`: id -> functions (`kernel_source.py`), from the trace.
     `folders`: where to look for files that have moved since the recording.
     """
 

@@ -5,6 +5,8 @@ No module that the trace names is imported, unless the user trusts it: see `rebu
 The front end runs again, since TTIR differs by target. A recording from another vendor's machine is
 translated: options that AMD's backend lacks are dropped, and `tt.pointer_range`, which only AMD's
 backend sets, is derived from the recorded sizes of storages.
+
+Reads a trace for its replay; the host's `capture/trace.py` checks it more strictly.
 """
 
 from __future__ import annotations
@@ -389,7 +391,7 @@ NO_COUNTS: Mapping[str, Any] = {
 class TraceRecords:
     """The records of a trace.
 
-    `sources`: id -> functions (`source_format.py`).
+    `sources`: id -> functions (`kernel_source.py`).
     `is_complete`: whether the file has its last line.
     """
 

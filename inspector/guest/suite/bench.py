@@ -1,6 +1,8 @@
 """Times the benchmark cases of a kernel file on a GPU; each result is checked before and after.
 
 `timing` takes the times, `bench_oracle` has the expected results.
+
+Chooses the configurations of a kernel file to time, and records those that `launch` uses.
 """
 
 from __future__ import annotations

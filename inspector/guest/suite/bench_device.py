@@ -1,4 +1,15 @@
-"""Describes the GPU that kernels run on: name, target, driver and clocks."""
+"""Describes the GPU that kernels run on: name, target, driver and clocks.
+
+Times calls on a device, with a warm-up, flushed caches, and a rule for when to stop.
+
+A run is timed by two events on the device's stream, from the start of its first kernel to the end
+of its last. Before each run a buffer larger than any cache is overwritten, as Triton's `do_bench`
+does, so that inputs come from memory. It is overwritten as often as it takes the host to enqueue
+the whole call: otherwise a short kernel's time would be that of its launch.
+
+The rule is gpumode's: at most 100 runs; from the third on stop as soon as the standard error of the
+mean is below 0.1 % of it, or the runs together took 10 s.
+"""
 
 from __future__ import annotations
 

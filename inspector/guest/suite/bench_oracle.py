@@ -4,6 +4,11 @@ The oracle is the kernel file's `reference` on the same inputs. Where the GPU's 
 suffice for it, slices of the inputs along one axis (a batch, a head) go through the reference;
 where there is no such axis, torch's own operator is the oracle. A kernel without an oracle is not
 timed.
+
+Other operators for the same inputs, which a kernel is compared with.
+
+`torch` is the kernel file's own `torch_operator`. `ck` is Composable Kernel through aiter, where
+aiter is importable and has an operator that takes this kernel's inputs.
 """
 
 from __future__ import annotations

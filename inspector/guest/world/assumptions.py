@@ -4,6 +4,8 @@ Without a GPU some values are unknown: those of a module that is not installed, 
 kernel would have written, of a measured time. The script gets a plausible one. Each such assumption
 is logged with the line that asked for it, and is attached to every kernel launched after it that
 may depend on it. Values that the script only prints are left out.
+
+Why a kernel's output is unknown although the kernel might have been executed.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 The figures that a kernel's compile depends on (wave size, LDS, number of CUs) come from the host,
 which has the machine's file; those that scripts only print or scale by have defaults per family.
+
+A Triton driver for a machine without a GPU.
+
+Files ask Triton for the active device while they load (`driver.active.get_current_target()`), which
+fails without a GPU. This driver answers for the chosen target.
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Operators on CPU tensors: as a GPU's libraries compute them, or filled in where a CPU cannot."""
+"""Operators on CPU tensors: as a GPU's libraries compute them, or filled in where a CPU cannot.
+
+Shapes of operators' results, from their meta kernels; cached for operands that look alike.
+
+Where a shape depends on contents that are unknown, every element is assumed to be nonzero, selected
+by a mask, unique and repeated once.
+"""
 
 from __future__ import annotations
 

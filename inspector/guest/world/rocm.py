@@ -1,4 +1,12 @@
-"""A small ROCm installation: the programs and files from which libraries learn of the GPU."""
+"""A small ROCm installation: the programs and files from which libraries learn of the GPU.
+
+AMD's management library for Python: the functions by which libraries ask for the GPU.
+
+https://rocm.docs.amd.com/projects/amdsmi, Python API: `amdsmi_get_processor_handles`,
+`amdsmi_get_gpu_asic_info`, `amdsmi_get_gpu_memory_total`, `amdsmi_topo_get_link_type`. Libraries
+import a dozen names at once, and use none if one is missing: so all others can be imported too, and
+raise the library's "not supported".
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Inert stand-ins for modules that are not installed: they import, and their calls do nothing.
 
 With them a script that plots, logs or compares with another library still reaches its kernels.
+
+Patches a few modules as soon as the script has imported them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Reads of device tensors by the host: contents where they are known or can be computed.
 
 Elsewhere the script gets a plausible value, which `assumptions.LOG` records.
+
+Records operators' and kernels' writes to device tensors: which contents are still known.
 """
 
 from __future__ import annotations

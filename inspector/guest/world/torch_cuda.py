@@ -1,4 +1,7 @@
-"""Replaces `torch.cuda` and related modules: they report one GPU, as a ROCm build would."""
+"""Replaces `torch.cuda` and related modules: they report one GPU, as a ROCm build would.
+
+Random generators on the claimed device: CPU generators that report another device.
+"""
 
 from __future__ import annotations
 

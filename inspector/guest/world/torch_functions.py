@@ -1,4 +1,9 @@
-"""Replaces torch functions that look at devices before any operator runs."""
+"""Replaces torch functions that look at devices before any operator runs.
+
+Restores torch's own functions and classes while its compiler works.
+
+The compiler recognises functions by identity.
+"""
 
 from __future__ import annotations
 

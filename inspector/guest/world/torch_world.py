@@ -1,4 +1,11 @@
-"""The machine that a script finds where its interpreter has torch."""
+"""The machine that a script finds where its interpreter has torch.
+
+Comparisons of results with references: real where values are, harmless where they are not.
+
+A captured script's results are not computed, so its assertions compare nothing. Where every launch
+is executed, they are torch's, numpy's and Triton's own, but for operands that could not be computed
+here: these pass, and `assumptions.LOG` counts them.
+"""
 
 from __future__ import annotations
 

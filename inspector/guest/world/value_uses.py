@@ -2,6 +2,10 @@
 
 This follows names through the statements of the function, or of the script's outermost level, in
 which the value was asked for. Whatever it cannot follow counts as dependent.
+
+Finds the lines of a script that only report values to people: prints, logs and assertions.
+
+A value that is only reported decides nothing, so assuming it needs no note.
 """
 
 from __future__ import annotations

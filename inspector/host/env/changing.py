@@ -1,6 +1,11 @@
 """Changes settings and restores them.
 
 It saves the old value first, reads back what was written, and reports each setting by itself.
+
+The ledger of old values of settings: a file per machine, written before `env set` changes any.
+
+It lies in the user's state folder, under the machine's name, since home folders are shared between
+machines. The first value before any change is the one that counts: setting twice keeps it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The one way to this machine: files, environment variables, programs and the user's rights.
 
 Everything goes through a `Host`, so that tests put a folder, a mapping and a function in its place.
+
+The facts that `kinspect env` finds out, as values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Everything that `kinspect env check` looks at, in the order in which it is shown."""
+"""Everything that `kinspect env check` looks at, in the order in which it is shown.
+
+Versions of the system and Python packages, kernel settings, and permission to use the GPUs.
+"""
 
 from __future__ import annotations
 

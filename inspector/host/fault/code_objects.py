@@ -1,4 +1,10 @@
-"""The code objects of a report, each read once, and disassembled unless it is too large."""
+"""The code objects of a report, each read once, and disassembled unless it is too large.
+
+The bytes of a code object: the file that the debug agent saved, or the one that a URI names.
+
+A report names its code objects by the URIs of ROCdbgapi: `file://PATH#offset=N&size=N` for a part
+of a file, `memory://PID#offset=ADDRESS&size=N` for one that was loaded from memory.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,16 @@ fault is reported whenever the hardware learns of it. So the pc of a memory viol
 the culprit, and what may be outstanding at the pc are the suspects. (ROCdbgapi,
 AMD_DBGAPI_MEMORY_PRECISION; in precise mode the pc is that of the instruction after the culprit:
 rocr-debug-agent's help text of --precise-memory.)
+
+The addresses that a wave's lanes asked for, from the registers that its report dumps.
+
+The pc stands after the operation, so its registers may have been written since: an address in the
+page that could not be reached is strong evidence, any other address proves nothing.
+
+Global and flat: 64-bit address in a pair of vector registers, or a 32-bit offset added to a pair of
+scalar registers, plus the signed immediate. Buffer: 48-bit base in the descriptor's first two
+words, plus scalar offset, immediate and, with `offen`, the lane's offset; swizzled buffers and
+`idxen` are left alone. (The CDNA3 and RDNA4 ISA documents' chapters on memory instructions.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""Source locations of instructions, by the `.file` and `.loc` directives."""
+"""Source locations of instructions, by the `.file` and `.loc` directives.
+
+Variables of the source in registers, by the comments that LLVM writes for code built with -g.
+
+`;DEBUG_VALUE: axpy:total <- [DW_OP_constu 1, DW_OP_swap, DW_OP_xderef] $vgpr3`: from here on VGPR 3
+holds `total`. Source: LLVM's AsmPrinter (`emitDebugValueComment`).
+"""
 
 from __future__ import annotations
 

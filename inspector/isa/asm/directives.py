@@ -1,4 +1,7 @@
-"""The directives that describe kernels and the target, and the metadata between such directives."""
+"""The directives that describe kernels and the target, and the metadata between such directives.
+
+The YAML metadata in an assembly text: the runtime's description of each kernel.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,12 @@
 
 The grammar is that of LLVM's assembler with GNU precedence (`|`, `^` and `&` bind tighter than
 `+`, comparisons give -1 for true, `>>` is logical, everything is 64 bits wide), plus
-calls of functions (`mcexpr.py`). Nothing is passed to Python's own evaluator.
+calls of functions. Nothing is passed to Python's own evaluator.
+
+Functions in the expressions of AMDGPU assembly: LLVM's `AMDGPUMCExpr`.
+
+LLVM >= 20 prints calls where a figure of a kernel depends on functions that it has not compiled
+yet: `totalnumvgprs(f.num_agpr, max(32, g.num_vgpr))`. The names in parentheses are LLVM's own.
 """
 
 from __future__ import annotations

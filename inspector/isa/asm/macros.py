@@ -2,6 +2,8 @@
 
 Hand-written and Tensile kernels are written with them. Lines come out one at a time, so that the
 reader has set every symbol that a later `.if` refers to.
+
+Conditional assembly: the stack of open `.if` directives and whether code is assembled now.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Operands as the assembler understands them: expressions evaluated, commas between all of them."""
+"""Operands as the assembler understands them: expressions evaluated, commas between all of them.
+
+The assembler's symbols: `.set`, `.equ`, `name = value`.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,14 @@
 
 A clang offload bundle holds one for each device and one for the host, and a file of several kernels
 may have an `.amdgcn_target` for each.
+
+The current section of a unit of assembly. Recognises what a text is: AMDGCN, a disassembly of it,
+binary data, or another language.
+
+The files that an assembly text names in `.include`.
+
+The text may be hostile: only files in its own folder and in folders below that are read, however
+the path in the directive is spelled.
 """
 
 from __future__ import annotations

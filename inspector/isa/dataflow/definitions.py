@@ -2,6 +2,11 @@
 
 Values outside of registers, such as spilled ones in scratch memory, may be followed as further rows
 beyond those of the register files.
+
+Which registers' values before a function's first instruction may be read, and where.
+
+Without regard to lanes, unlike `liveness`: a write counts for all of them. Halves are followed
+apart, as 16-bit operations write one of them.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Values are those of active lanes. A write under a narrowed EXEC ends the old value only where the
 lanes that it leaves out go round it (a branch on EXEC in front); LLVM leaves that branch out of
 short blocks, and then the old value is read behind it as well.
+
+What a function's instructions do to registers, worked out once for all analyses of it.
 """
 
 from __future__ import annotations

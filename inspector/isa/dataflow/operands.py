@@ -1,4 +1,10 @@
-"""Operand texts of AMDGCN as registers, constants and modifiers."""
+"""Operand texts of AMDGCN as registers, constants and modifiers.
+
+Sets of registers as the bits of one integer: vector rows, then scalar rows, then high halves.
+
+Sets that tell halves apart hold the low halves of vector registers where other sets hold whole
+registers.
+"""
 
 from __future__ import annotations
 

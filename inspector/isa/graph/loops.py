@@ -1,12 +1,18 @@
 """Loops of a flow graph, without recursion and in near-linear time.
 
-Works on plain adjacency lists, as `dominators.py`. The nesting of natural loops is computed with a
+Works on plain adjacency lists. The nesting of natural loops is computed with a
 union-find over collapsed inner loops, after Havlak (TOPLAS 1997), restricted to natural loops.
 
 Hand-written kernels jump into the middle of their loops. Such a cycle has no header that dominates
 it, so it is no natural loop, but it is a strongly connected component of the flow graph. All blocks
 of the component count as one loop: which of its cycles is the inner one depends on where control
 entered it.
+
+Dominators of a flow graph, without recursion and in near-linear time.
+
+Works on plain adjacency lists (`successors[i]` are the nodes that follow node `i`), so that tests
+can pass any graph. The algorithm is Lengauer and Tarjan's (TOPLAS 1979, the variant with path
+compression).
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 `join` takes a code object's metadata note and kernel descriptor, `compare` the figures of an
 assembly text and of the code object made from it.
+
+The kernel descriptor: the 64 bytes that the hardware is programmed from when a kernel starts.
+
+Layout: `AMDHSAKernelDescriptor.h` of LLVM and "User Guide for AMDGPU Backend", "Kernel Descriptor".
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ Two tools can do it: LLVM's library in the wheel `rocm-llvm-python` (the extra `
 no ROCm needed), and any `llvm-objdump` with the AMDGPU target. The wheel comes first where it is
 installed, since it was installed for this; a tool that does not know the target, or fails, gives
 way to the next one.
+
+Disassembles machine words that stand in an assembly text.
+
+The words are put into an object file of their own, for the disassemblers of `disasm`.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Source: DWARF Debugging Information Format, version 5, sections 2.17, 3.3.8 and 7.5. Bounded in the
 same way as `dwarf.py`.
+
+Variables of the source in vector registers, by the location lists of debug information.
+
+Source: DWARF Debugging Information Format, version 5, sections 2.6 and 7.7.3; LLVM's AMDGPUUsage,
+"Register Identifier", for the numbers of registers. Bounded in the same way as `dwarf.py`.
 """
 
 from __future__ import annotations

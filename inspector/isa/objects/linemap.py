@@ -1,4 +1,10 @@
-"""Maps the addresses of a code object to places in the source, inlined calls included."""
+"""Maps the addresses of a code object to places in the source, inlined calls included.
+
+Source lines of a code object: the DWARF line table (versions 2 to 5).
+
+Source: DWARF Debugging Information Format, version 5, section 6.2, and version 4 for the older form
+of the header.
+"""
 
 from __future__ import annotations
 

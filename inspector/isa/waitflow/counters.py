@@ -10,6 +10,14 @@ for 0 says anything about them.
 
 Sources: LLVM 22's SIInsertWaitcnts.cpp (updateEventWaitcntAfter, counterOutOfOrder) and its
 AMDGPUUsage memory model; the ISA documents' chapters on data dependencies.
+
+The counters that a wait instruction waits for.
+
+`s_waitcnt vmcnt(3) lgkmcnt(0)` -> `{vmcnt: 3, lgkmcnt: 0}`. A counter is listed only where the
+instruction constrains it. A bare number (`s_waitcnt 0xc07f`, as disassemblers and hand-written code
+have it) is decoded with the bit fields of the target's generation, from the machine file.
+
+Sources: LLVM's AMDGPUBaseInfo.cpp (field positions) and the ISA documents' S_WAITCNT pages.
 """
 
 from __future__ import annotations

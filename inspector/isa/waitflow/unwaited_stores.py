@@ -7,6 +7,8 @@ barrier came after that wait.
 
 Only ways that go forwards in the code are followed: what a loop stores and loads in its next
 iteration mostly lies elsewhere.
+
+Barriers that not all waves of a workgroup take part in.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Arguments, values in memory and workgroup numbers are not; whatever is computed from them is not
 either. A mask of lanes that comes of them hides which lanes do what, until the lanes meet again.
+
+Ways through a kernel: what stands in its blocks, and how often its loops go round.
 """
 
 from __future__ import annotations

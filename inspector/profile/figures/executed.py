@@ -1,6 +1,8 @@
 """Derives hardware counters from executed instructions.
 
 `executed.yaml` says which instructions each counter counts, and why a recording may differ.
+
+Compares the counters of a dispatch that were recorded with those of the emulated launch.
 """
 
 from __future__ import annotations

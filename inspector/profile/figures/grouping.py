@@ -5,6 +5,11 @@ several parts under different process and kernel ids. Shapes that agree in every
 and the grid are one specialisation. Where a process loaded several kernels of the same name and
 shape, their kernel ids keep them apart, and they are matched across processes by the order in which
 they first appear.
+
+Recognises the trials of an autotuner by the order of a kernel's dispatches alone.
+
+An autotuner runs one configuration many times, then the next, and afterwards only the best one. The
+criteria are narrow on purpose, because a trial that is missed only keeps the role `main`.
 """
 
 from __future__ import annotations

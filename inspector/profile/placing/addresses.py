@@ -2,6 +2,11 @@
 
 Assembly has no addresses, a code object no lines: its disassembly is walked beside the text,
 instruction by instruction.
+
+The spellings of instructions by compilers, disassemblers and profilers, and what they share.
+
+The compiler prints labels where a disassembler prints distances, and symbols where the linker has
+put numbers; either may leave out what an encoding's suffix says.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The lines and the source lines at which a kernel stalls, with what static analysis says of them.
 
 A load's latency shows at the wait that waits for it, so a wait has its loads beside it.
+
+Sums up measured lines, for the kernel and its loops, and says what lines are compared by.
 """
 
 from __future__ import annotations

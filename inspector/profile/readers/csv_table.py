@@ -2,6 +2,9 @@
 
 Profilers are killed while they write, and files are copied, cut and edited: a row that is not as
 its header says is counted and left out, and the line of the first such row is kept.
+
+Columns of profilers' CSV files: what all versions call them, and the numbers in their cells. Tables
+in a profiler's CSV files that hold no dispatches: statistics of kernels, and copies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CSV of rocprofv3 (ROCm 6.2 and later), and of `rocpd convert`, which writes the same.
 
 What a file holds is told by its columns: it may have any name. The files of one process are read
-together (`process_files.py`).
+together (`recorded_files.py`).
 """
 
 from __future__ import annotations

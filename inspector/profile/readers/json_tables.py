@@ -1,4 +1,10 @@
-"""The small tables of a process in rocprofv3's JSON, which its arrays of records refer to."""
+"""The small tables of a process in rocprofv3's JSON, which its arrays of records refer to.
+
+The records of rocprofv3's JSON, with the fields that are read.
+
+Names are those of the file (rocprofiler-sdk's `rocprofv3-schema.json` and, for what it leaves out,
+its `serialization/save.hpp`). Everything that some version does not write has a default.
+"""
 
 from __future__ import annotations
 

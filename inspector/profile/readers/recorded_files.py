@@ -1,4 +1,10 @@
-"""Opens files, gzipped or not; of a damaged gzip file, everything before the damage is read."""
+"""Opens files, gzipped or not; of a damaged gzip file, everything before the damage is read.
+
+The process that a profiler's file is of, and other files of the same process.
+
+rocprofv3 writes the files of one process into one folder under one prefix, its id or a name that
+the user chose: `1234_kernel_trace.csv`, `1234_counter_collection.csv`, `1234_results.db`.
+"""
 
 from __future__ import annotations
 

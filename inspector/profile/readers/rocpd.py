@@ -2,6 +2,11 @@
 
 rocpd keeps one set of tables per process, `rocpd_<what><uuid>` (`RocpdProcess`), and views over
 all of them. The tables are read, because the views differ between versions and may be missing.
+
+Reads the tables of one process in rocpd's database.
+
+Schema 3 (SDK 1.0) has process, agent and queue of a dispatch in its own row, schema 4 in the row of
+its track.
 """
 
 from __future__ import annotations

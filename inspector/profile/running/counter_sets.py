@@ -1,4 +1,11 @@
-"""Reads the counters that the user asks for: named sets (`sets.yaml`), and names of counters."""
+"""Reads the counters that the user asks for: named sets (`sets.yaml`), and names of counters.
+
+Distributes groups of counters over passes that each fit the hardware.
+
+Each pass runs the whole program once, so that there should be few. A block of the hardware counts
+a limited number of counters at a time; a derived counter needs its operands, which the counters of
+a pass share. The counters of a group stay together, so that ratios are of one pass.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """What profiling needs of this machine: a profiler, the decoder of its traces, the GPU's arch.
 
 The profiler is that of the program's own ROCm, if it has one.
+
+The options of rocprofv3's versions, and the capabilities of PC sampling; from YAML.
 """
 
 from __future__ import annotations

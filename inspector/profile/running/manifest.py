@@ -1,4 +1,7 @@
-"""`kinspect-run.json`: what was run, written at the start and after every pass."""
+"""`kinspect-run.json`: what was run, written at the start and after every pass.
+
+Reads the recording of a run: its passes as the manifest names them, with their errors.
+"""
 
 from __future__ import annotations
 

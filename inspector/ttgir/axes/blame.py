@@ -1,4 +1,7 @@
-"""The argument or operation at which a value lost contiguity, divisibility or constancy."""
+"""The argument or operation at which a value lost contiguity, divisibility or constancy.
+
+Why neighbours of an operation's result are not known to be equal: which operand, or itself.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Constant folding: the results of integer operations whose operands are known."""
+"""Constant folding: the results of integer operations whose operands are known.
+
+Comparisons of a range with a bound: which of them change only at multiples.
+"""
 
 from __future__ import annotations
 

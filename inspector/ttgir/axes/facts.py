@@ -8,6 +8,8 @@ divisibility  divides the first element of each group of `contiguity` (pointers:
 constancy     elements of a group are all the same
 
 A scalar has one dimension.
+
+The cause that a fact about some addresses or a mask was lost.
 """
 
 from __future__ import annotations

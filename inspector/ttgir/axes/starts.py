@@ -1,4 +1,7 @@
-"""Uniform parts of addresses that leave the start of a run unaligned."""
+"""Uniform parts of addresses that leave the start of a run unaligned.
+
+What is written to and read from an LDS buffer, and what a tile was computed from.
+"""
 
 from __future__ import annotations
 

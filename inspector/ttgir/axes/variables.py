@@ -12,6 +12,13 @@ variable.
 
 A range (`tl.arange`) gets no name: Triton merges equal ranges, and the remaining name may be
 another variable's.
+
+Values of a TTGIR file in the terms of the source, as far as the file has them.
+
+Recent versions of Triton name every value of a statement after the variable that the statement
+assigns: in `acc += tl.dot(tl.load(p, mask=k + rk < K), b)` the sum `k + rk` is called `acc`, too.
+`variables.py` determines the values that are the variable itself; the others are written as
+expressions. Older versions number values. Arguments keep their names, or their numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The page that compares two kernels: verdict, changes, the hot loops' scorecards and code."""
+"""The page that compares two kernels: verdict, changes, the hot loops' scorecards and code.
+
+The list in which the user chooses the two kernels to compare. The list in which the user chooses
+the two kernels to compare.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The history page: kernels of earlier runs, one figure plotted over the runs, and the runs."""
+"""The history page: kernels of earlier runs, one figure plotted over the runs, and the runs.
+
+Dialogues of the history page: which metric to draw, and one run in full.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The page of one kernel: source, TTGIR and assembly side by side, with linked cursors."""
+"""The page of one kernel: source, TTGIR and assembly side by side, with linked cursors.
+
+What the kernel page's window of explanations says of a line.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The layout of the kernel page's panes, and which of them there is room for."""
+"""The layout of the kernel page's panes, and which of them there is room for.
+
+A pane of the kernel page: one of its texts under a title, or why it is not there.
+"""
 
 from __future__ import annotations
 

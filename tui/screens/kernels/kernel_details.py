@@ -1,4 +1,7 @@
-"""The details of the row under the cursor, below the kernels' table."""
+"""The details of the row under the cursor, below the kernels' table.
+
+The status line above the kernels' table.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,8 @@ lds>32K              K and M are suffixes for 1024 and 1024²
 arch:gfx95 name:fwd  a word of that part alone (arch, name, file, case, rule)
 is:failed            failed, marked, front, changed
 -softmax             rows that do not match the term
+
+The rows of the kernels' table: those of the session, filtered, sorted and folded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The leaves of the kernels' table: the session's kernels and failures, each with its figures."""
+"""The leaves of the kernels' table: the session's kernels and failures, each with its figures.
+
+The tree of the kernels' table: targets and configurations folded under kernels; its order.
+"""
 
 from __future__ import annotations
 

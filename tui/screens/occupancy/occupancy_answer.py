@@ -1,4 +1,10 @@
-"""The curves of the occupancy page: waves/SIMD over VGPRs and over LDS, and steps along them."""
+"""The curves of the occupancy page: waves/SIMD over VGPRs and over LDS, and steps along them.
+
+The answer of the occupancy page as text: labelled sentences, and the reachable levels.
+
+Every figure comes from `inspector.metrics.occupancy` and the words from `inspector.explain`, so
+that the page agrees with `kinspect occupancy` and `kinspect analyze`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The list of passes: numbers, names, layout conversions, changes, stages and sizes."""
+"""The list of passes: numbers, names, layout conversions, changes, stages and sizes.
+
+A line over the list of passes: the module's size before each, above a band of the stages.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The lower half of the page: one kernel's details or dispatches, the roofline, the recording."""
+"""The lower half of the page: one kernel's details or dispatches, the roofline, the recording.
+
+The dispatches of one kernel, in the order in which they began.
+"""
 
 from __future__ import annotations
 

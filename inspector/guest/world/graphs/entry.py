@@ -1,4 +1,10 @@
-"""The replacement of `torch.compile` in a script."""
+"""The replacement of `torch.compile` in a script.
+
+Helion's kernels, whose generated Triton kernels are launched like any other.
+
+Helion traces a kernel with torch's fake tensors, as torch.compile does. Its autotuner would time
+many configurations: here the script's list is launched, or Helion's default where it has none.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,11 @@
 A fake tensor has the dispatch keys of its device, and asks torch's C++ for a guard of that device
 whenever an operator on it is recorded; a build for CPUs has none. Here they are meta tensors to
 C++, and Python answers which device they claim to be on.
+
+Makes Dynamo trace device tensors as plain tensors of the GPU that they claim to be on.
+
+A device tensor is a subclass with a `__torch_dispatch__` of its own (`world/tensors.py`). Dynamo
+would trace into that code, and treat its instances as a user's subclass.
 """
 
 from __future__ import annotations

@@ -4,6 +4,12 @@ Torch chooses in C++, which knows of no GPU here. On ROCm flash and memory-effic
 attention are AOTriton's, built for CDNA and, unless TORCH_ROCM_AOTRITON_ENABLE_EXPERIMENTAL is
 set, for no RDNA: https://rocm.docs.amd.com, PyTorch compatibility. Everything else is computed by
 torch's own operators.
+
+Autocast for fake tensors of the GPU.
+
+Torch's C++ casts the tensors of a GPU, to which a fake one does not belong in a build for CPUs.
+Operators and their rules: https://docs.pytorch.org/docs/stable/amp.html, "CUDA Ops that can
+autocast".
 """
 
 from __future__ import annotations
