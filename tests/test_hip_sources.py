@@ -23,7 +23,7 @@ from kinspect.inspector.compile.hip.flags import checked, database_flags
 from kinspect.inspector.compile.hip.launches import stated_launches
 from kinspect.inspector.compile.hip.names import names_of
 from kinspect.inspector.compile.hip.options import HipOptions
-from kinspect.inspector.compile.hip.source import compiled
+from kinspect.inspector.compile.hip.varying import compiled
 from kinspect.inspector.model import KernelReport, Program
 from kinspect.inspector.pipeline import analysis, collecting
 from kinspect.inspector.pipeline.analysis_options import Context
@@ -188,6 +188,72 @@ def test_macros_are_axes_of_a_sweep(tool_in_process: Tool, source: Path) -> None
         assert said in refused.stderr + refused.stdout
 
 
+TEMPLATES = """
+#define N 4096
+#ifndef UNROLL
+#define UNROLL 1
+#endif
+// KINSPECT_LAUNCH scaled grid=N/W workgroup=W args="f32[N], f32 2"
+template <int W, int PER = UNROLL, typename T = float>
+__global__ void scaled(T* x, T by) {
+  for (int i = 0; i < PER; ++i) x[(blockIdx.x * W + threadIdx.x + i) % N] *= by;
+}
+__global__ void other(int* x) { *x = 1; }
+"""
+LAUNCHED = "void run(float* x) { scaled<64><<<N / 64, 64>>>(x, 2.0f); }"
+
+
+@needs_clang
+def test_template_parameters_are_axes_of_a_sweep(tool_in_process: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "scaled.hip"
+    path.write_text(TEMPLATES + LAUNCHED)
+    words = ("sweep", path, "--format", "json", "--set", "W=64,128", "--set", "UNROLL=1,2")
+    done = tool_in_process(*words)
+    assert done.returncode == 0, done.stderr
+    tables = {table["kernel"]: table["rows"] for table in json.loads(done.stdout)["tables"]}
+    assert [row["point"] for row in tables["other"]] == [{"UNROLL": 1}, {"UNROLL": 2}]
+    rows = tables["scaled<W, 1, float>"]
+    assert len(rows) == 4
+    code = {
+        (row["point"]["W"], row["point"]["UNROLL"]): row["figures"]["code_bytes"] for row in rows
+    }
+    assert code[64, 1] != code[64, 2] == code[128, 2]
+    assert all(row["figures"]["time_us"] > 0 for row in rows)
+    (kernel,) = reported(tool_in_process, path, "--set", "W=128", "--kernel", "scaled*")
+    assert kernel["name"] == "scaled<128, 1, float>"
+    assert kernel["time"]["workgroups"] == 32
+
+
+@needs_clang
+def test_an_instance_is_made_of_values_for_all_parameters(
+    tool_in_process: Tool, tmp_path: Path
+) -> None:
+    path = tmp_path / "scaled.hip"
+    path.write_text(TEMPLATES[: TEMPLATES.index("__global__ void other")])
+    words = ("--set", "W=32", "--set", "PER=3", "--set", "T=_Float16")
+    (kernel,) = reported(tool_in_process, path, *words)
+    assert kernel["name"] == "scaled<32, 3, _Float16>"
+    done = tool_in_process("analyze", path, *words[:4])
+    assert done.returncode == 2
+    assert "scaled<W, PER, T>" in done.stderr
+
+
+@needs_clang
+def test_template_arguments_are_tried(tool_in_process: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "scaled.hip"
+    path.write_text(TEMPLATES + LAUNCHED)
+    done = tool_in_process("try", path, "--kernel", "scaled*", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    (kernel,) = json.loads(done.stdout)["kernels"]
+    tried = {
+        (row["change"][0]["name"], row["change"][0]["value"]): row
+        for row in kernel["tried"]
+        if row["change"]
+    }
+    assert {("W", 32), ("W", 128), ("UNROLL", 2)} <= tried.keys()
+    assert tried["W", 128]["time"]["us"] > 0
+
+
 @needs_clang
 def test_a_source_is_compiled_again_when_a_header_changes(
     tool_in_process: Tool, source: Path
@@ -319,11 +385,30 @@ def test_launches_are_read_with_the_numbers_of_the_file() -> None:
     // KINSPECT_LAUNCH gemm<1, 2> grid=N/2,TILE workgroup=64 args="f32[N*N]=zeros, i32 N-1, f32 0.5"
     /* KINSPECT_LAUNCH other grid=3 lds=1<<4 */
     """
-    gemm, other = stated_launches(source, ("-DN=8",), "k.hip")
+    launches = stated_launches(source, ("-DN=8",), "k.hip")
+    gemm, other = (launches.of(kernel) for kernel in launches.kernels)
+    assert gemm is not None
+    assert other is not None
     assert (gemm.kernel, gemm.grid, gemm.workgroup) == ("gemm<1, 2>", (4, 16, 1), (64, 1, 1))
     assert gemm.arguments == "f32[64]=zeros, i32 7, f32 0.5"
     assert (other.grid, other.lds_bytes, other.arguments) == ((3, 1, 1), 16, "")
-    assert stated_launches("no", (), "k.hip") == ()
+    assert stated_launches("no", (), "k.hip").kernels == []
+
+
+def test_template_parameters_are_numbers_of_each_instance() -> None:
+    source = """
+    // KINSPECT_LAUNCH gemm grid=N/BM,N/BN workgroup=BN
+    #define N 64
+    template <int BM, typename T = pair<int, float>, int BN = 8> __global__ void gemm(T* x) {}
+    """
+    launches = stated_launches(source, (), "k.hip")
+    found = launches.of("ns::gemm<16, pair<int, float>, 8>"), launches.of("gemm<32, half, 4>")
+    assert [launch and (launch.grid, launch.workgroup) for launch in found] == [
+        None,
+        ((2, 16, 1), (4, 1, 1)),
+    ]
+    with pytest.raises(KinspectError, match=r"k.hip:2: .* BM is no number of this file"):
+        launches.of("gemm<32>")
 
 
 @pytest.mark.parametrize(

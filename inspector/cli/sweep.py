@@ -104,7 +104,8 @@ def sweep_command(
     each case. Constexprs that TUNING does not name keep the case's values.
 
     TARGET: a .py script or a file with KINSPECT_CASES (or file.py::kernel). Or a .ttir file, of
-    which backend options can be swept. Or a HIP source, of which macros are (--set TILE=16,32).
+    which backend options can be swept. Or a HIP source, of which macros and template parameters
+    are (--set TILE=16,32).
     Arguments after -- are passed to the script, or to the compiler of HIP.
 
     What was compiled before comes from the store; after Ctrl-C the same command continues.

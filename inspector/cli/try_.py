@@ -82,8 +82,9 @@ def try_command(
     A change that is not faster is not advised; times less than 10 % apart are equal. If the launch
     is not known, or the target has no rates, only facts are reported, and why there is no time.
 
-    Of a HIP source, macros between #ifndef and #endif are halved and doubled, whatever the findings
-    are. Kernels are bounded to the launch's workgroup, and held down to VGPRs for more waves.
+    Of a HIP source, macros between #ifndef and #endif and template arguments are halved and
+    doubled, whatever the findings are. Kernels are bounded to the launch's workgroup, and held
+    down to VGPRs for more waves.
 
     TARGET: what `kinspect analyze` compiles: a .py script or file of cases, .ttir, .ttgir, a HIP
     source. Code that is compiled already (.s, .hsaco) cannot be compiled again. With other tile

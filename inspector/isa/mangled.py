@@ -42,7 +42,7 @@ def written_name(symbol: str) -> str | None:
         parts = reader.nested(written=True)
     else:
         name = reader.name()
-        reader.known.append(name or _LEFT_OUT)
+        reader.known.append(name or LEFT_OUT)
         parts = [f"{name}{reader.arguments()}" if reader.takes("I") else name]
     return "::".join(part for part in parts if part and part != _NAMELESS)
 
@@ -57,7 +57,8 @@ _NUMBER: Final = re.compile(r"L(?P<type>[a-z])(?P<sign>n?)(?P<digits>\d+)E")
 _PLAIN: Final = re.compile("|".join(sorted(_TYPES, key=len, reverse=True)))
 _MOST_ARGUMENTS: Final = 12
 _MOST_NESTED: Final = 3
-_LEFT_OUT: Final = "..."
+LEFT_OUT: Final = "..."
+"""In place of a template argument that cannot be written."""
 _REPEATED: Final = re.compile(r"S(?P<number>[0-9A-Z]*)_")
 
 
@@ -92,7 +93,7 @@ class _Reader(Struct):
         while self.at < len(self.text) and not self.takes("E"):
             argument = self._argument(depth) if len(told) < _MOST_ARGUMENTS else None
             if argument is None:
-                told.append(_LEFT_OUT)
+                told.append(LEFT_OUT)
                 self.skip()
                 break
             told.append(argument)
@@ -109,7 +110,7 @@ class _Reader(Struct):
         named = self._class()
         if named is not None and self.takes("I"):
             named = named + self.arguments(depth + 1) if depth < _MOST_NESTED else None
-            self.known.append(named or _LEFT_OUT)
+            self.known.append(named or LEFT_OUT)
         if named is None:
             self.at = begin
         return named

@@ -20,7 +20,8 @@ class Change(Struct, frozen=True):
     Args:
         kind: an option of Triton's backend, a constexpr of the kernel, an argument of it that
             becomes a constexpr, an environment variable that Triton reads while it compiles, the
-            source itself, or a macro of a HIP source (of attributes `__launch_bounds__`).
+            source itself, or a macro or template parameter of a HIP source (of attributes
+            `__launch_bounds__`).
         name: of the option, constexpr, argument or variable; of the source what is replaced.
         value: what it was set to; None for what is left out of the source.
         before: what the kernel has; None where nothing states it.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,10 +14,12 @@ from ..base.errors import KinspectError
 from ..base.named_files import allow_target, file_text
 from ..capture.options import matches
 from ..capture.targets import Target, root
-from ..compile.hip.launches import MARK, StatedLaunch, stated_launches
+from ..compile.hip.launches import MARK, StatedLaunch, is_launched, stated_launches
 from ..compile.hip.names import readable
 from ..compile.hip.options import HipOptions
-from ..compile.hip.source import HipCode, compiled
+from ..compile.hip.source import HipCode
+from ..compile.hip.templates import parts_of, unspaced
+from ..compile.hip.varying import Knobs, compiled
 from ..isa.asm.units import no_includes
 from ..isa.assembly import parse_text
 from ..machines.loader import DEFAULT_ARCH
@@ -42,16 +43,14 @@ _STATE: Final = (
 
 
 def options_of(request: Request) -> HipOptions:
-    """How a run compiles HIP sources: the macros of its point are defined behind its own flags."""
-    point = {axis.name: axis.values[0] for axis in request.point}
-    flags = (*request.capture.argv, *definitions(point))
-    return replace(request.hip, flags=flags, seconds=request.time_limit, root=root())
-
-
-def definitions(values: Mapping[str, Any]) -> Iterator[str]:
-    """Flags that define macros: `-DTILE=64`."""
-    for name, value in values.items():
-        yield f"-D{name}={int(value) if isinstance(value, bool) else value}"
+    """How a run compiles HIP sources: with its own flags, and the values of its point."""
+    return replace(
+        request.hip,
+        flags=request.capture.argv,
+        values={axis.name: axis.values[0] for axis in request.point},
+        seconds=request.time_limit,
+        root=root(),
+    )
 
 
 def compiled_source(target: Target, request: Request) -> HipCode:
@@ -60,10 +59,8 @@ def compiled_source(target: Target, request: Request) -> HipCode:
     Raises:
         KinspectError: it cannot be compiled.
     """
-    options = options_of(request)
-    for axis in request.point:
-        _check_macro(axis.name, file_text(target.path), target.path)
-    return compiled(target.path, target.archs[0], options, lambda: _load_analysis(request))
+    arch, options = target.archs[0], options_of(request)
+    return compiled(target.path, arch, options, lambda: _load_analysis(request))
 
 
 def _load_analysis(request: Request) -> None:
@@ -78,17 +75,13 @@ def _load_analysis(request: Request) -> None:
 
 
 def kernels_of(target: Target, request: Request, values: Mapping[str, Any]) -> list[Variant]:
-    """The kernels of a source that are asked for, with some macros defined.
+    """The kernels of a source that are asked for, with values for macros and template parameters.
 
     Raises:
-        KinspectError: it cannot be compiled, has none of them, or does not use a macro.
+        KinspectError: it cannot be compiled, has none of them, or has no use for a value.
     """
-    own, source = options_of(request), file_text(target.path)
-    for name in values:
-        _check_macro(name, source, target.path)
-    code = compiled(
-        target.path, target.archs[0], replace(own, flags=(*own.flags, *definitions(values)))
-    )
+    options = replace(options_of(request), values=values)
+    code = compiled(target.path, target.archs[0], options)
     patterns = patterns_of(target, request)
     names = [
         name
@@ -109,21 +102,9 @@ def kernels_of(target: Target, request: Request, values: Mapping[str, Any]) -> l
     ]
 
 
-def _check_macro(name: str, source: str, path: Path) -> None:
-    """Raises an error if a source does not leave a macro to the command line."""
-    if not re.search(rf"\b{re.escape(name)}\b", source):
-        raise KinspectError(
-            f"--set {name}: {path} does not use it", "name a macro that the source reads"
-        )
-    define = re.search(rf"^[ \t]*#[ \t]*define[ \t]+{re.escape(name)}\b", source, re.M)
-    guard = re.search(
-        rf"#[ \t]*(?:ifndef[ \t]+|if[ \t]+!\s*defined\(?\s*){re.escape(name)}\b", source
-    )
-    if define is not None and guard is None:
-        line = source.count("\n", 0, define.start()) + 1
-        raise KinspectError(
-            f"--set {name}: {path}:{line} defines it itself", f"put #ifndef {name} around it"
-        )
+def knobs_of(target: Target, values: Mapping[str, Any]) -> Knobs:
+    """What of a source has the names of some values."""
+    return Knobs.of(values, file_text(target.path), target.path)
 
 
 def analysed(code: HipCode, context: Context, options: HipOptions) -> list[KernelReport]:
@@ -139,15 +120,15 @@ def analysed(code: HipCode, context: Context, options: HipOptions) -> list[Kerne
     notes = (*context.notes, *code.notes)
     found = replace(context, artifacts={"amdgcn": code.artifact}, notes=notes)
     time, stated = context.analysis.time, context.overrides
-    launches: tuple[StatedLaunch, ...] = ()
+    launches = None
     if stated.grid is None and (time is None or time.arguments is None):
-        launches = stated_launches(file_text(context.path), options.flags, context.path)
-    if not launches:
+        launches = stated_launches(file_text(context.path), options.defining, context.path)
+    if launches is None or not launches.kernels:
         return _unlaunched(analysis.analyze_program(program, found, text), time)
     missed = [
-        f"{MARK} {launch.kernel}: no kernel here has this name"
-        for launch in launches
-        if not any(launch.is_of(kernel.name) for kernel in program.kernels)
+        f"{MARK} {stated_kernel}: no kernel here has this name"
+        for stated_kernel in launches.kernels
+        if not any(is_launched(stated_kernel, kernel.name) for kernel in program.kernels)
     ]
     found = replace(found, notes=(*found.notes, *missed))
     kernels = [
@@ -155,7 +136,7 @@ def analysed(code: HipCode, context: Context, options: HipOptions) -> list[Kerne
     ]
     reports: list[KernelReport] = []
     for kernel in kernels:
-        launch = next((launch for launch in launches if launch.is_of(kernel.name)), None)
+        launch = launches.of(kernel.name)
         others = tuple(f for f in program.functions if f is kernel or not f.is_kernel)
         own = replace(found, patterns=()) if launch is None else _launched(found, launch)
         made = analysis.analyze_program(replace(program, functions=others), own, text)
@@ -219,24 +200,24 @@ def launch_of_source(launch: CodeLaunch, options: HipOptions, *, is_stated: bool
     found = replace(launch, path=code.artifact.path, source=own, arch=arch, names=code.names)
     if is_stated or launch.arguments:
         return found
-    for stated in stated_launches(file_text(launch.path), options.flags, str(launch.path)):
-        names = [
-            name
-            for symbol, name in code.names.items()
-            if stated.is_of(name)
-            and (
-                launch.kernel is None or matches((launch.kernel,), names_of_function(name, symbol))
-            )
-        ]
-        if names:
-            return replace(
-                found,
-                kernel=names[0],
-                grid=stated.grid,
-                block=launch.block or stated.workgroup,
-                arguments=stated.arguments,
-                lds_bytes=launch.lds_bytes or stated.lds_bytes or 0,
-            )
+    launches = stated_launches(file_text(launch.path), options.defining, str(launch.path))
+    kernels = [
+        name
+        for symbol, name in code.names.items()
+        if launch.kernel is None or matches((launch.kernel,), names_of_function(name, symbol))
+    ]
+    for stated_kernel in launches.kernels:
+        for name in kernels:
+            stated = launches.of(name) if is_launched(stated_kernel, name) else None
+            if stated is not None:
+                return replace(
+                    found,
+                    kernel=name,
+                    grid=stated.grid,
+                    block=launch.block or stated.workgroup,
+                    arguments=stated.arguments,
+                    lds_bytes=launch.lds_bytes or stated.lds_bytes or 0,
+                )
     return found
 
 
@@ -250,7 +231,7 @@ def compile_point(job: Job) -> CompileOutcome:
     try:
         code = compiled(Path(job.path), job.variant.arch, job.hip)
         from_store = code.from_store
-        wanted = _same_kernel(job.variant.kernel, code.names.values())
+        wanted = _same_kernel(job, code.names.values())
         context = Context(
             path=job.path, arch=job.variant.arch, patterns=(wanted,), overrides=job.overrides,
             analysis=job.analysis,
@@ -261,11 +242,12 @@ def compile_point(job: Job) -> CompileOutcome:
     return CompileOutcome(tuple(reports), error, time.perf_counter() - started, from_store)
 
 
-def _same_kernel(name: str, names: Iterable[str]) -> str:
-    """The kernel of the same name, though its template arguments may be those of other macros."""
-    names = list(names)
-    if name in names:
-        return name
-    base = name.partition("<")[0]
-    same = [other for other in names if other.partition("<")[0] == base]
+def _same_kernel(job: Job, names: Iterable[str]) -> str:
+    """The kernel of a job, whose template arguments may be those of other values."""
+    assert job.hip is not None, "a job of a HIP source"
+    name, names = job.variant.kernel, list(names)
+    if job.hip.values:
+        name = Knobs.of(job.hip.values, file_text(job.path), Path(job.path)).instance(name)
+    same = [other for other in names if unspaced(other) == unspaced(name)]
+    same = same or [other for other in names if parts_of(other)[0] == parts_of(name)[0]]
     return same[0] if len(same) == 1 else name

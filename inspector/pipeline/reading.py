@@ -132,7 +132,7 @@ def _of_hip(code: HipCode, context: Context, work: Work) -> Sequence[KernelRepor
         context,
         lambda given: analysed(code, given, options),
         is_timed=context.analysis.time is not None,
-        stated=(file_text(Path(context.path)), code.names, code.notes, options.flags),
+        stated=(file_text(Path(context.path)), code.names, code.notes, options.defining),
     )
     return [replace(report, artifacts={"amdgcn": code.artifact}) for report in reports]
 

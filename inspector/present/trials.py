@@ -126,7 +126,7 @@ def _explained(run: TrialRun) -> Iterator[str]:
     if "constexpr" in kinds:
         yield "With another tile the launch's grid has to follow; results were not checked."
     if "macro" in kinds:
-        yield "Macros are set by -D; results were not checked."
+        yield "Macros are set by -D, template arguments by an instance; results were not checked."
     if "argument" in kinds:
         yield "An argument as a tl.constexpr is compiled anew for each of its values."
     if "source" in kinds:

@@ -299,26 +299,32 @@ class _SweepRun:
         return all(target.kind == "hip" for target in self._targets)
 
     def _hip_points(self, target: Target, index: int, settings: CompileSettings) -> Iterator[Event]:
-        """Submits the points of a HIP source's kernels: axes are macros."""
-        from ...pipeline.hip_sources import definitions, kernels_of, options_of
+        """Submits the points of a HIP source's kernels, each with the axes that it has."""
+        from ...pipeline.hip_sources import kernels_of, knobs_of, options_of
 
         run, axes = self._request.run, self._request.axes
-        points = [
-            dict(zip((axis.name for axis in axes), values, strict=True))
-            for values in itertools.product(*(axis.values for axis in axes))
-        ]
+        values = {axis.name: axis.values[0] for axis in axes}
         try:
-            kernels = kernels_of(target, run, points[0])
+            kernels = kernels_of(target, run, values)
+            knobs = knobs_of(target, values)
         except KinspectError as error:
             yield NotCaptured(target_record(target, "compile", error))
             return
-        for number, values in enumerate(points):
-            for kernel_index, variant in enumerate(kernels):
-                order = index, kernel_index, number
-                point = SweepPoint(order, str(target.path), variant, values)
-                own = options_of(run)
-                hip = replace(own, flags=(*own.flags, *definitions(values)))
-                self._points.submit(point, replace(_job(point, settings, run), hip=hip))
+        named = {knobs.with_names(variant.kernel): variant for variant in kernels}
+        for kernel_index, (name, variant) in enumerate(named.items()):
+            own = [axis for axis in axes if knobs.is_of(axis.name, variant.kernel)]
+            if not own:
+                continue
+            for number, point_values in enumerate(itertools.product(*(a.values for a in own))):
+                point = SweepPoint(
+                    (index, kernel_index, number),
+                    str(target.path),
+                    replace(variant, kernel=name),
+                    dict(zip((axis.name for axis in own), point_values, strict=True)),
+                )
+                hip = replace(options_of(run), values=point.values)
+                job = replace(_job(point, settings, run), variant=variant, hip=hip)
+                self._points.submit(point, job)
                 self._planned += 1
         yield PointsPlanned(self._planned, False, self._elapsed())
 

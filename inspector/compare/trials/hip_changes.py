@@ -12,17 +12,18 @@ from msgspec.structs import replace
 
 from ...capture.targets import named_kind
 from ...compile.hip.options import HipOptions
+from ...compile.hip.templates import arguments_of, template_kernels
 from ...explain.view import path_of
 from ...machines.loader import DEFAULT_ARCH, load
 from ...model import Change, KernelReport, Variant
-from ...pipeline.hip_sources import definitions
 
 _OPEN_MACRO: Final = re.compile(
     r"^[ \t]*#[ \t]*ifndef[ \t]+(?P<name>\w+)[^\n]*\n"
     r"[ \t]*#[ \t]*define[ \t]+(?P=name)[ \t]+(?P<value>\d{1,6})[ \t]*(?://[^\n]*|/\*[^\n]*)?$",
     re.M,
 )
-_MOST_MACROS: Final = 8
+_MOST_KNOBS: Final = 8
+"""Macros and template parameters that are tried."""
 BOUNDS: Final = "__launch_bounds__"
 _BOUNDS_FLAG: Final = "--gpu-max-threads-per-block"
 """Clang's bounds for kernels that state none."""
@@ -47,7 +48,7 @@ def variant_of(kernel: KernelReport) -> Variant:
 def changes_of(
     kernel: KernelReport, source: str, flags: Sequence[str]
 ) -> Iterator[tuple[Change, ...]]:
-    """Yields what to try on a kernel: half and twice each macro, bounds, more waves on a SIMD."""
+    """Yields what to try on a kernel: bounds, more waves on a SIMD, half and twice each size."""
     workgroup = kernel.metrics.get("workgroup_size")
     threads = workgroup.value if workgroup and workgroup.origin != "estimated" else None
     if isinstance(threads, int) and threads < _DEFAULT:
@@ -57,21 +58,29 @@ def changes_of(
         waves = step.value["gives"]
         if isinstance(waves, int | float):
             yield (Change("macro", WAVES, math.ceil(waves)),)
-    for match in [*_OPEN_MACRO.finditer(source)][:_MOST_MACROS]:
-        name = match["name"]
-        if any(flag.removeprefix("-D").partition("=")[0] == name for flag in flags):
-            continue
-        value = int(match["value"])
+    set_ones = {flag.removeprefix("-D").partition("=")[0] for flag in flags}
+    knobs = [(name, value) for name, value in open_macros(source) if name not in set_ones]
+    knobs += _sizes(arguments_of(kernel.name, [*template_kernels(source)]))
+    for name, value in knobs[:_MOST_KNOBS]:
         for other in (value * 2, value // 2):
-            if other > 0 and value > 0:
+            if other > 0:
                 yield (Change("macro", name, other, value),)
+
+
+def open_macros(source: str) -> list[tuple[str, int]]:
+    """The macros that a source leaves to the command line, with the numbers that they have."""
+    return [(match["name"], int(match["value"])) for match in _OPEN_MACRO.finditer(source)]
+
+
+def _sizes(arguments: Mapping[str, str]) -> list[tuple[str, int]]:
+    """The template arguments that are numbers above 1: 0 and 1 are most often switches."""
+    numbers = [(name, int(text)) for name, text in arguments.items() if text.isdecimal()]
+    return [(name, number) for name, number in numbers if number > 1]
 
 
 def changed(own: HipOptions, changes: Sequence[Change]) -> HipOptions:
     """How a source is compiled with some changes."""
     values = {change.name: change.value for change in changes}
     waves, bounds = values.pop(WAVES, own.waves_per_eu), values.pop(BOUNDS, None)
-    flags = [*own.flags, *definitions(values)]
-    if bounds is not None:
-        flags.append(f"{_BOUNDS_FLAG}={bounds}")
-    return replace(own, flags=tuple(flags), waves_per_eu=waves)
+    flags = own.flags if bounds is None else (*own.flags, f"{_BOUNDS_FLAG}={bounds}")
+    return replace(own, flags=flags, values={**own.values, **values}, waves_per_eu=waves)

@@ -2,7 +2,8 @@
 
     // KINSPECT_LAUNCH gemm<128> grid=N/TILE,N/TILE workgroup=256 args="f32[N*N], f32[N*N], i32 N"
 
-Numbers may be sums, products and quotients of numbers and of macros and constants of the file.
+Numbers may be sums, products and quotients of numbers, of macros and constants of the file, and of
+template parameters of the kernel, which are the arguments of each instance.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct
 
 from ...base.errors import KinspectError
+from .templates import TemplateKernel, arguments_of, parts_of, template_kernels, unspaced, written
 
 MARK: Final = "KINSPECT_LAUNCH"
 _STATED: Final = re.compile(rf"(?://|/\*)[ \t]{{0,9}}{MARK}[ \t](?P<text>[^\n]{{0,2000}})")
@@ -58,13 +60,72 @@ class StatedLaunch(Struct, frozen=True):
     arguments: str
     lds_bytes: int | None
 
-    def is_of(self, name: str) -> bool:
-        """Whether it is of a kernel: by its name, with or without template arguments."""
-        plain = re.sub(r"\s+", "", name)
-        return re.sub(r"\s+", "", self.kernel) in (plain, plain.partition("<")[0])
+
+def is_launched(stated: str, name: str) -> bool:
+    """Whether a stated kernel is one of a name: with its template arguments, or without any."""
+    plain = unspaced(name)
+    return unspaced(stated) in (plain, plain.partition("<")[0])
 
 
-def stated_launches(source: str, flags: Sequence[str], name: str) -> tuple[StatedLaunch, ...]:
+class _Statement(Struct, frozen=True):
+    line: int
+    kernel: str
+    words: Mapping[str, str]
+
+
+class StatedLaunches(Struct, frozen=True):
+    """The launches that a source states.
+
+    Args:
+        name: of the source, for errors.
+        numbers: the text of each macro and constant.
+    """
+
+    name: str
+    statements: tuple[_Statement, ...]
+    templates: tuple[TemplateKernel, ...]
+    numbers: Mapping[str, str]
+
+    @property
+    def kernels(self) -> list[str]:
+        """The kernels of which they are."""
+        return [statement.kernel for statement in self.statements]
+
+    def of(self, kernel: str) -> StatedLaunch | None:
+        """The first that is of a kernel, by its name with template arguments.
+
+        Raises:
+            KinspectError: it cannot be read.
+        """
+        for statement in self.statements:
+            if is_launched(statement.kernel, kernel):
+                return self._launch(statement, kernel)
+        return None
+
+    def _launch(self, statement: _Statement, kernel: str) -> StatedLaunch:
+        known = _Numbers({**self.numbers, **arguments_of(kernel, self.templates)}, {})
+        try:
+            return _launch(statement, known)
+        except _FAULTS as error:
+            raise _misread(self.name, statement.line, error) from None
+
+    def check(self) -> None:
+        """Reads those of kernels that are no templates, or of stated arguments.
+
+        Raises:
+            KinspectError: one of them cannot be read.
+        """
+        names = {template.name for template in self.templates}
+        for statement in self.statements:
+            name, arguments = parts_of(statement.kernel)
+            if arguments or name.rpartition("::")[2] not in names:
+                self._launch(statement, statement.kernel)
+
+
+_FAULTS: Final = (ValueError, SyntaxError, ZeroDivisionError, RecursionError)
+
+
+def stated_launches(source: str, flags: Sequence[str], name: str) -> StatedLaunches:
     """The launches that a source states.
 
     `flags`: of the compile: their macros are known before those of the file.
@@ -73,25 +134,32 @@ def stated_launches(source: str, flags: Sequence[str], name: str) -> tuple[State
         KinspectError: one of them cannot be read.
     """
     if MARK not in source:
-        return ()
-    known = _Numbers({**_constants(source), **dict(_defined(flags))}, {})
-    launches: list[StatedLaunch] = []
+        return StatedLaunches(name, (), (), {})
+    numbers = {**_constants(source), **dict(_defined(flags))}
+    statements: list[_Statement] = []
     for line, text in enumerate(source.splitlines(), 1):
         match = _STATED.search(text) if MARK in text else None
         if match is None:
             continue
-        if len(launches) >= _MOST_LAUNCHES:
+        if len(statements) >= _MOST_LAUNCHES:
             raise KinspectError(
                 f"{name}:{line}: more than {_MOST_LAUNCHES} launches are stated", "state fewer"
             )
         try:
-            launches.append(_launch(match["text"].strip().removesuffix("*/"), known))
-        except (ValueError, SyntaxError, ZeroDivisionError, RecursionError) as error:
-            raise KinspectError(
-                f"{name}:{line}: {MARK} is not understood: {error}",
-                f'such as: // {MARK} kernel grid=64 workgroup=256 args="f32[4096], i32 4096"',
-            ) from None
-    return tuple(launches)
+            kernel, words = _words(match["text"].strip().removesuffix("*/"))
+            statements.append(_Statement(line, _named(kernel, _Numbers(numbers, {})), words))
+        except _FAULTS as error:
+            raise _misread(name, line, error) from None
+    launches = StatedLaunches(name, tuple(statements), tuple(template_kernels(source)), numbers)
+    launches.check()
+    return launches
+
+
+def _misread(name: str, line: int, error: Exception) -> KinspectError:
+    return KinspectError(
+        f"{name}:{line}: {MARK} is not understood: {error}",
+        f'such as: // {MARK} kernel grid=64 workgroup=256 args="f32[4096], i32 4096"',
+    )
 
 
 def _defined(flags: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -127,7 +195,8 @@ class _Numbers(NamedTuple):
         return found
 
 
-def _launch(text: str, known: _Numbers) -> StatedLaunch:
+def _words(text: str) -> tuple[str, dict[str, str]]:
+    """The kernel of a stated launch, and the texts that describe it by name."""
     words = shlex.split(text)
     at = next(
         (n for n, word in enumerate(words) if re.match(r"(grid|workgroup|block|args|lds)=", word)),
@@ -138,9 +207,14 @@ def _launch(text: str, known: _Numbers) -> StatedLaunch:
     unknown = sorted(stated.keys() - {"grid", "workgroup", "block", "args", "lds"})
     if not kernel or "grid" not in stated or unknown or len(stated) != len(words) - at:
         raise ValueError(f"unknown {unknown[0]}" if unknown else "kernel or grid is missing")
+    return kernel, stated
+
+
+def _launch(statement: _Statement, known: _Numbers) -> StatedLaunch:
+    stated = statement.words
     shape = stated.get("workgroup", stated.get("block"))
     return StatedLaunch(
-        _named(kernel, known),
+        statement.kernel,
         _extents(stated["grid"], known),
         _extents(shape, known) if shape is not None else None,
         _arguments(stated.get("args", ""), known),
@@ -150,11 +224,10 @@ def _launch(text: str, known: _Numbers) -> StatedLaunch:
 
 def _named(kernel: str, known: _Numbers) -> str:
     """A kernel's name with numbers in place of what can be worked out of its template arguments."""
-    name, bracket, arguments = kernel.partition("<")
-    if not arguments.endswith(">"):
+    name, arguments = parts_of(kernel)
+    if not arguments:
         return kernel
-    parts = re.split(r",(?![^<(]*[>)])", arguments[:-1])
-    return f"{name}{bracket}{', '.join(_template_argument(part, known) for part in parts)}>"
+    return written(name, [_template_argument(argument, known) for argument in arguments])
 
 
 def _template_argument(text: str, known: _Numbers) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,6 +23,7 @@ class HipOptions(Struct, frozen=True):
             where files may name others, and for folders of `flags`.
         waves_per_eu: waves on a SIMD that the registers of all kernels are held down for; None
             for what the source states.
+        values: of macros, and of parameters of template kernels, by name.
     """
 
     flags: tuple[str, ...] = ()
@@ -29,3 +32,10 @@ class HipOptions(Struct, frozen=True):
     seconds: float = 300.0
     root: Path | None = None
     waves_per_eu: int | None = None
+    values: Mapping[str, Any] = {}
+
+    @property
+    def defining(self) -> tuple[str, ...]:
+        """The flags, and `-DTILE=64` for each value."""
+        numbers = {k: int(v) if isinstance(v, bool) else v for k, v in self.values.items()}
+        return (*self.flags, *(f"-D{name}={value}" for name, value in numbers.items()))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,9 +32,10 @@ from .compilers import (
 )
 from .diagnosis import failure, included, outside
 from .flags import checked, database_flags, folders_of
-from .launches import stated_launches
-from .names import names_of
+from .launches import is_launched, stated_launches
+from .names import kernel_symbols, names_of, undefined_functions
 from .options import HipOptions
+from .templates import template_kernels
 
 FORMAT: Final = 3
 """Part of every key: raise it when the same inputs come to mean other assembly."""
@@ -57,16 +57,7 @@ _KEPT: Final = frozenset(
 """Variables that a compiler gets: by others it takes flags, reads or writes files."""
 _SYSTEM: Final = ("/usr/include", "/usr/lib", "/usr/lib64", "/usr/local/include", "/opt/rocm")
 _HEADER_SUFFIXES: Final = (".h", ".hpp", ".hh", ".hxx", ".cuh", ".inc", ".inl", ".cu", ".hip")
-_GLOBAL: Final = b"__global__"
-_NAME: Final = re.compile(r"(?P<name>\w{1,200})\s{0,9}\(")
-_NEAR: Final = 400
-"""Characters before and behind `__global__` in which its template and its name stand."""
 _MOST_NAMED: Final = 8
-_MOST_LOOKED_AT: Final = 1_000
-_KERNEL: Final = ".amdhsa_kernel"
-_UNDEFINED: Final = re.compile(r"(?P<name>[\w.$]{1,2000})@(?:gotpcrel32|rel32)@lo")
-_LONGEST: Final = 2_500
-"""Characters of a line of code that is looked at for calls."""
 
 
 class HipCode(Struct, frozen=True):
@@ -88,16 +79,17 @@ class HipCode(Struct, frozen=True):
         return cls(entry.artifacts["amdgcn"], facts["names"], from_store, tuple(facts["notes"]))
 
 
-def compiled(
-    source: Path, arch: str, options: HipOptions, meanwhile: Callable[[], None] = lambda: None
-) -> HipCode:
-    """The assembly of a source for a target.
+class NoInstanceError(KinspectError):
+    """All kernels of a source are templates, and no instance of them is named."""
 
-    Nothing of the source runs. The compiler is the one that the user named or that is installed;
-    what the source includes must lie where files may name others, or in folders of the user's own
-    flags.
+
+def compiled_as_is(
+    source: Path, arch: str, options: HipOptions, meanwhile: Callable[[], None]
+) -> HipCode:
+    """The assembly of a source for a target; see `compiled`, which heeds `options.values` as well.
 
     Raises:
+        NoInstanceError: it has template kernels alone.
         KinspectError: there is no compiler, a flag is refused, or the source does not compile.
     """
     environment = {name: value for name, value in os.environ.items() if name in _KEPT}
@@ -107,7 +99,7 @@ def compiled(
     flags = (*database_flags(source), *typed)
     job = _Compile(
         source=source,
-        data=_data(source),
+        data=source_bytes(source),
         arch=arch,
         compiler=compiler,
         words=_words(compiler, source, arch, flags, options.waves_per_eu),
@@ -218,11 +210,11 @@ def _otherwise(job: _Compile, stderr: str) -> _Compile | None:
 
 def _with_stated(job: _Compile, names: Mapping[str, str]) -> _Compile | None:
     """The compile with the instances of which the source states launches and has no code."""
-    text, flags = job.data.decode(errors="replace"), job.flags
+    launches = stated_launches(job.data.decode(errors="replace"), job.flags, str(job.source))
     lacking = [
-        launch.kernel
-        for launch in stated_launches(text, flags, str(job.source))
-        if "<" in launch.kernel and not any(map(launch.is_of, names.values()))
+        kernel
+        for kernel in launches.kernels
+        if "<" in kernel and not any(is_launched(kernel, name) for name in names.values())
     ]
     instances = tuple(dict.fromkeys((*job.options.instances, *lacking)))
     if instances == job.options.instances:
@@ -230,7 +222,8 @@ def _with_stated(job: _Compile, names: Mapping[str, str]) -> _Compile | None:
     return replace(job, options=replace(job.options, instances=instances))
 
 
-def _data(source: Path) -> bytes:
+def source_bytes(source: Path) -> bytes:
+    """What a source holds."""
     try:
         return file_bytes(source, MOST_BYTES)
     except OSError as error:
@@ -314,7 +307,7 @@ def _compile(store: Store, index: str, job: _Compile) -> HipCode:
             said = ran.stderr.replace(str(main), str(job.source))
             raise failure(job.source, said, job.by_hand(), all_known=is_known)
         text = code.read_text(encoding="utf-8", errors="replace")
-        kernels = _kernels(text)
+        kernels = kernel_symbols(text)
         other = _with_stated(job, names_of(kernels))
         if other is not None:
             return _compile(store, index, other)
@@ -358,7 +351,7 @@ def _readable(job: _Compile) -> list[str]:
 
 def _changed_meanwhile(job: _Compile, headers: Iterable[str], began: float) -> bool:
     """Whether nobody knows which contents of a file were compiled: it is not found again then."""
-    if _data(job.source) != job.data:
+    if source_bytes(job.source) != job.data:
         return True
     return any(os.path.exists(path) and os.stat(path).st_mtime >= began for path in headers)
 
@@ -414,51 +407,22 @@ def _check_included(job: _Compile, read: Iterable[Path]) -> None:
             raise outside(job.source, str(path))
 
 
-def _kernels(text: str) -> list[str]:
-    lines = (line.strip() for line in text.splitlines() if _KERNEL in line)
-    return [line.split()[1] for line in lines if line.startswith(_KERNEL) and " " in line]
-
-
 def _check_kernels(job: _Compile, kernels: Sequence[str]) -> None:
     if kernels:
         return
-    names = [*dict.fromkeys(itertools.islice(_template_kernels(job.data), _MOST_NAMED))]
+    templates = template_kernels(job.data.decode(errors="replace"))
+    names = dict.fromkeys(template.instance({}) for template in templates)
     if names:
-        raise KinspectError(
-            f"{job.source}: its kernels are templates that it does not launch itself:"
-            f" {', '.join(names)}",
-            f"name what to compile, with values: --instantiate '{names[0]}'",
+        listed = ", ".join([*names][:_MOST_NAMED])
+        raise NoInstanceError(
+            f"{job.source}: its kernels are templates that it does not launch itself: {listed}",
+            f"name what to compile, with values: --instantiate '{next(iter(names))}'",
         )
     raise KinspectError(f"{job.source}: no kernel in it", "name a file with a __global__ function")
 
 
-def _template_kernels(data: bytes) -> Iterator[str]:
-    """Yields kernels that are templates, `gemm<M, N>`, as far as a look at the text tells."""
-    at = data.find(_GLOBAL)
-    for _ in range(_MOST_LOOKED_AT):
-        if at < 0:
-            return
-        before = re.split(r"[;{}]", data[max(0, at - _NEAR) : at].decode(errors="replace"))[-1]
-        behind = data[at + len(_GLOBAL) : at + _NEAR].decode(errors="replace")
-        _, template, parameters = before.rpartition("template")
-        names = (match["name"] for match in _NAME.finditer(behind))
-        name = next((name for name in names if not name.startswith("__")), None)
-        if template and name is not None:
-            listed = parameters.strip().removeprefix("<").rpartition(">")[0].split(",")
-            told = [re.findall(r"\w+", part.partition("=")[0]) for part in listed]
-            yield f"{name}<{', '.join(words[-1] for words in told if words)}>"
-        at = data.find(_GLOBAL, at + 1)
-
-
-def _notes(text: str) -> list[str]:
-    calls: dict[str, None] = {}
-    labels: set[str] = set()
-    for line in text.splitlines():
-        if "@" in line and len(line) <= _LONGEST:
-            calls.update((match["name"], None) for match in _UNDEFINED.finditer(line))
-        elif line[:1] not in ("", "\t", " ", ";", ".") and ":" in line:
-            labels.add(line.partition(":")[0])
-    undefined = [name for name in calls if name not in labels]
-    if not undefined:
+def _notes(assembly: str) -> list[str]:
+    lacking = undefined_functions(assembly)
+    if not lacking:
         return []
-    return [f"calls what is not in the file: {', '.join(undefined[:3])}; their work is not counted"]
+    return [f"calls what is not in the file: {', '.join(lacking[:3])}; their work is not counted"]
