@@ -212,6 +212,7 @@ def test_template_parameters_are_axes_of_a_sweep(tool_in_process: Tool, tmp_path
     assert done.returncode == 0, done.stderr
     tables = {table["kernel"]: table["rows"] for table in json.loads(done.stdout)["tables"]}
     assert [row["point"] for row in tables["other"]] == [{"UNROLL": 1}, {"UNROLL": 2}]
+    assert all("its launch is not known" in row["figures"]["no_time"] for row in tables["other"])
     rows = tables["scaled<W, 1, float>"]
     assert len(rows) == 4
     code = {

@@ -195,7 +195,7 @@ def _loop_metrics(loop: LoopTime) -> dict[str, Metric]:
 
 
 def _without(report: KernelReport, reason: str) -> KernelReport:
-    return replace(report, no_time=reason)
+    return replace(report, no_time=reason.removeprefix(f"{report.name}: "))
 
 
 def _launch_time(

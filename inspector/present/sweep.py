@@ -118,7 +118,7 @@ def _table(one: SweepTable, tables: Sequence[SweepTable], columns: Sequence[str]
             (Column("#", right=True, rank=len(FIGURES)), lambda line: str(line.number)),
             *((Column(name, right=True), _value(name)) for name in one.names),
             *((_column(name, unit, ranks.get(name, 0)), _figure_of(name)) for name in shown),
-            (Column("remark", shrinks=True), _remark),
+            (Column("remark", shrinks=True), lambda line: _remark(line, is_timed)),
         ),
         one.lines,
         lambda line: "strong" if line.pareto and not is_timed else "",
@@ -138,6 +138,8 @@ def _notes(sweep: Sweep, columns: Sequence[str]) -> Iterator[str]:
             break
     if any(map(_is_timed, lines)):
         yield _TIMES
+    elif len(reasons := {_no_time(line) for line in lines}) == 1 and (reason := reasons.pop()):
+        yield f"no time: {reason}"
     for one in filter(grid_stays, sweep.tables):
         yield _SAME_GRID.format(kernel=one.kernel)
     untimed = [one for one in sweep.tables if not any(map(_is_timed, one.lines))]
@@ -205,6 +207,10 @@ def _is_timed(line: TableLine) -> bool:
     return line.row.figures is not None and line.row.figures.time_us is not None
 
 
+def _no_time(line: TableLine) -> str | None:
+    return line.row.figures.no_time if line.row.figures is not None else None
+
+
 def _mark(line: TableLine) -> str:
     if not line.pareto:
         return ""
@@ -228,13 +234,15 @@ def _figure(line: TableLine, name: str) -> str:
     return view.show(value)
 
 
-def _remark(line: TableLine) -> str:
-    """Returns the remark on a point: why it failed or cannot launch, or what it is equal to."""
+def _remark(line: TableLine, is_timed: bool) -> str:
+    """Why a point failed, cannot launch or has no time where others do; or what it is equal to."""
     row = line.row
     if row.error is not None:
         told = f"failed in {row.error.stage}: {row.error.message}"
     elif row.figures is not None and row.figures.cannot_launch is not None:
         told = f"cannot launch: {row.figures.cannot_launch}"
+    elif is_timed and row.figures is not None and row.figures.no_time:
+        told = f"no time: {row.figures.no_time}"
     elif line.same_as is not None:
         told = f"same code as #{line.same_as}"
     else:

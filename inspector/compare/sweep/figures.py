@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ...model import KernelReport, LoopReport, Metric, int_of, number_of, text_of
 
-FORMAT = 5
+FORMAT = 6
 """Raised when figures of an unchanged report would change."""
 
 Work = Literal["mac", "element"]
@@ -28,6 +28,7 @@ class Figures(Struct, frozen=True):
     none of its work. Of a kernel without any loop, figures of an iteration are those of all of it.
 
     `cannot_launch` says why not even one workgroup fits; None where one does, or that is unknown.
+    `no_time` says why the time is not known; None where it is, or nobody asked.
     `memory_bytes` are those that the launch moves, by which it may do other work than another.
     """
 
@@ -57,6 +58,7 @@ class Figures(Struct, frozen=True):
     cannot_launch: str | None = None
     isa_sha256: str | None = None
     memory_bytes: float | None = None
+    no_time: str | None = None
 
 
 class FigureColumn(Struct, frozen=True):
@@ -186,6 +188,7 @@ def figures_of(report: KernelReport, loop_id: str | None = None) -> Figures:
     return Figures(
         time_us=report.time.us if report.time is not None else None,
         memory_bytes=report.time.memory_bytes if report.time is not None else None,
+        no_time=report.no_time or None,
         vgprs=int_of(m, "vgpr_count"),
         agprs=int_of(m, "agpr_count"),
         sgprs=int_of(m, "sgpr_count"),
