@@ -73,6 +73,7 @@ _BY_TAG: Mapping[str, tuple[Cure, ...]] = MappingProxyType(
     }
 )
 """Subject of a rule -> cures where it has none of its own. Of other subjects no option is known."""
+_STEPS_OF_TILES = Cure(constexpr=TILE, factors=(2.0, 0.5))
 _TIMES_THE_RATE: Mapping[str, str] = MappingProxyType(
     {"tf32": "matrix.rate.xf32", "bf16x3": "matrix.rate.split"}
 )
@@ -133,6 +134,17 @@ class Candidates:
             for together in self._changes(cure, finding, rule):
                 changes.setdefault(key_of(together), together)
         return tuple(changes.values())
+
+    def neighbours(self) -> Iterator[tuple[Change, ...]]:
+        """Yields the configurations beside the kernel's own: waves, tiles, then stages of loops."""
+        waves = self._options.get("num_warps", _DEFAULTS["num_warps"])
+        if isinstance(waves, int):
+            yield from self._to("num_warps", (2 * waves, waves // 2))
+        for name in self._space.tiles:
+            yield from ((change,) for change in self._of_tile(name, _STEPS_OF_TILES))
+        stages = self._options.get("num_stages", _DEFAULTS["num_stages"])
+        if isinstance(stages, int) and self._space.has_dots:
+            yield from self._to("num_stages", (stages + 1, max(stages - 1, 1)))
 
     def _changes(self, cure: Cure, finding: Finding, rule: Rule) -> Iterator[tuple[Change, ...]]:
         if cure.source == "specialise":
@@ -227,9 +239,13 @@ class Candidates:
                     yield Change("source", RANGE_STAGES, whole, max(self._loops.stated))
             if self._loops.override_the_option:
                 return
-        for whole in wholes:
-            if whole != before and self._is_possible(name, whole):
-                yield Change("option", name, whole, before)
+        yield from (change for (change,) in self._to(name, wholes))
+
+    def _to(self, option: str, values: Iterable[Scalar]) -> Iterator[tuple[Change]]:
+        before = self._options.get(option, _DEFAULTS.get(option))
+        for value in values:
+            if value != before and self._is_possible(option, value):
+                yield (Change("option", option, value, before),)
 
     def _is_possible(self, name: str, value: Scalar) -> bool:
         """Whether Triton takes the value, and it is not what it has chosen by itself."""

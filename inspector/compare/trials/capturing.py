@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,16 +23,12 @@ from .argument_changes import (
     without_annotation,
 )
 from .source_changes import with_source_changes
+from .space import of_program_ids
 
 if TYPE_CHECKING:
     from ...compile.pool import Compiler
 
 MIN_SECONDS = 1.0
-_CONSTANT = re.compile(r"\s*(?P<name>%[\w.]+) = arith\.constant (?P<value>-?\d+) : i\d+\b")
-_SCALAR = re.compile(
-    r"\s*(?P<result>%[\w.]+) = (?P<name>tt\.get_program_id|arith\.\w+) (?P<operands>[^:]*) : i\d+\b"
-)
-_VALUE = re.compile(r"%[\w.]+")
 
 
 def point_of(kernel: KernelReport, changes: Sequence[Change], request: Request) -> dict[str, Any]:
@@ -79,26 +74,10 @@ def other_work(variant: Variant, base: Variant) -> str:
     """
     if base.grid is None or variant.grid != base.grid:
         return ""
-    if _of_program_ids(variant.ttir) == _of_program_ids(base.ttir):
+    if of_program_ids(variant.ttir) == of_program_ids(base.ttir):
         return ""
     changed = [n for n, v in variant.constexprs.items() if base.constexprs.get(n) != v]
     return f"the grid does not follow {', '.join(changed)}"
-
-
-def _of_program_ids(ttir: str) -> list[tuple[str, ...]]:
-    """What is computed of the numbers of the program alone: operations, and constants in them."""
-    known: dict[str, str] = {}
-    computed = []
-    for line in ttir.splitlines():
-        if (constant := _CONSTANT.match(line)) is not None:
-            known[constant["name"]] = constant["value"]
-        elif (operation := _SCALAR.match(line)) is not None:
-            operands = _VALUE.findall(operation["operands"])
-            if operation["name"] == "tt.get_program_id" or "" in map(known.get, operands):
-                known[operation["result"]] = ""  # of a program's number
-                constants = [known.get(operand, "") for operand in operands]
-                computed.append((operation["name"], *constants))
-    return computed
 
 
 def capture_pattern(base: Variant, target: Target, request: Request) -> str:

@@ -42,6 +42,7 @@ class KernelTrialsProgress:
         self.changes: list[tuple[Change, ...]] = []
         self.findings: dict[int, list[int]] = {}
         self.waiting: set[int] = set()
+        self._unasked: dict[int, None] = {}
         self._numbers: dict[tuple[tuple[str, str, str], ...], int] = {}
         self._outcomes: dict[int, TrialOutcome] = {}
         self._failures: dict[int, str] = {}
@@ -78,8 +79,7 @@ class KernelTrialsProgress:
 
     def plan_unasked(self, changes: Sequence[tuple[Change, ...]]) -> None:
         """Plans changes that no finding asks for."""
-        for together in changes:
-            self._number(together)
+        self._unasked.update((self._number(together), None) for together in changes)
 
     def plan_together(self, index: int, changes: tuple[Change, ...]) -> None:
         """Plans several changes at once for a finding."""
@@ -88,7 +88,7 @@ class KernelTrialsProgress:
             self.findings[index].append(number)
 
     def go_further(self) -> None:
-        """Plans a further step of the waves, where the last one in that direction was faster.
+        """Plans a further step of waves or a tile, where the last one in that direction was faster.
 
         Twice or half as many again: a rule's cure is one step, and the best may be the next.
         """
@@ -96,34 +96,40 @@ class KernelTrialsProgress:
             for number in list(self.findings[index]):
                 if (step := self._further_step(number)) is not None:
                     self.plan_together(index, (step,))
+        steps = map(self._further_step, list(self._unasked))
+        self.plan_unasked([(step,) for step in steps if step is not None])
 
     def _further_step(self, number: int) -> Change | None:
-        """The step after a change of the number of waves; None where that is not worth a try."""
+        """The step after a change of waves or a tile; None where that is not worth a try."""
         changes, after = self.changes[number], self._us_of(number)
-        if len(changes) != 1 or changes[0].name != WAVES or changes[0].kind != "option":
+        if len(changes) != 1 or after is None:
             return None
-        before, value = changes[0].before, changes[0].value
-        if not isinstance(before, int) or not isinstance(value, int) or after is None:
+        (change,) = changes
+        before, value = change.before, change.value
+        is_waves = change.kind == "option" and change.name == WAVES
+        if not (is_waves or (change.kind == "constexpr" and number in self._unasked)):
+            return None
+        if isinstance(before, bool) or not isinstance(before, int) or not isinstance(value, int):
             return None
         grows = value > before
         largest, least = max(value, before), min(value, before)
         if largest > before * FURTHEST or least * FURTHEST < before:
             return None
-        former = self._us_at(value // 2 if grows else value * 2, before)
+        former = self._us_at(replace(change, value=value // 2 if grows else value * 2))
         if former is None or not is_faster(after, former):
             return None
         further = value * 2 if grows else value // 2
         variant = self.kernel.variant
         most = load(variant.arch).max_workgroup_size if variant is not None else 0
-        if variant is None or not 1 <= further <= most // variant.wave_size:
+        if variant is None or further < 1 or (is_waves and further > most // variant.wave_size):
             return None
-        return replace(changes[0], value=further)
+        return replace(change, value=further)
 
-    def _us_at(self, waves: int, before: int) -> float | None:
-        """The time with so many waves and nothing else changed; None where it is not known."""
-        if waves == before:
+    def _us_at(self, change: Change) -> float | None:
+        """The time with one change alone; None where it is not known."""
+        if change.value == change.before:
             return self._figures.time_us
-        number = self._numbers.get(key_of((Change("option", WAVES, waves, before),)))
+        number = self._numbers.get(key_of((change,)))
         return self._us_of(number) if number is not None else None
 
     def _us_of(self, number: int) -> float | None:
@@ -136,10 +142,17 @@ class KernelTrialsProgress:
         for index in self.findings:
             if (pair := best_two(self.tried_for(index))) is not None:
                 self.plan_together(index, pair)
+        unasked = [self._tried_unasked(number) for number in self._unasked if self._us_of(number)]
+        if (pair := best_two(tried for tried in unasked if tried.gone)) is not None:
+            self.plan_unasked([pair])
         indices = list(self.findings)
         alone = [self.tried_for(index) for index in indices]
-        for left, right, pair in pairs_across(alone):
-            rules = {self.kernel.findings[indices[at]].rule for at in (left, right)}
+        for left, right, pair in pairs_across([*alone, unasked]):
+            if right == len(indices):
+                self.plan_unasked([pair])
+            rules = {
+                self.kernel.findings[indices[at]].rule for at in (left, right) if at < len(indices)
+            }
             for index in indices:
                 if self.kernel.findings[index].rule in rules:
                     self.plan_together(index, pair)
@@ -177,10 +190,16 @@ class KernelTrialsProgress:
     def tried_for(self, index: int) -> list[Tried]:
         """What came of the changes that were compiled for a finding."""
         return [
-            self._tried(index, number)
+            self._tried(number, gone=self._gone(index, number))
             for number in self.findings[index]
             if number in self._outcomes
         ]
+
+    def _tried_unasked(self, number: int) -> Tried:
+        """What came of a change that no finding asks for: what is faster has done its work."""
+        own, us = self._figures.time_us, self._us_of(number)
+        is_better = own is not None and us is not None and is_faster(us, own)
+        return self._tried(number, gone=is_better)
 
     def result(self) -> KernelTrials:
         """What was tried so far."""
@@ -197,7 +216,11 @@ class KernelTrialsProgress:
         findings = list(self.kernel.findings)
         for index, tried in self.findings.items():
             ranked = sorted(
-                (merit(self._tried(index, number)), len(self.changes[number]), number)
+                (
+                    merit(self._tried(number, gone=self._gone(index, number))),
+                    len(self.changes[number]),
+                    number,
+                )
                 for number in tried
                 if number in trials
             )
@@ -291,11 +314,11 @@ class KernelTrialsProgress:
             return fix
         return f"no option helps; in the source: {fix}"
 
-    def _tried(self, index: int, number: int) -> Tried:
+    def _tried(self, number: int, *, gone: bool | None) -> Tried:
         outcome = self._outcomes.get(number)
         return Tried(
             self.changes[number],
-            self._gone(index, number),
+            gone,
             outcome.figures if outcome is not None else None,
             new_rules(self._placed, outcome.findings) if outcome is not None else (),
             self._is_same_code(number),

@@ -1,7 +1,8 @@
 """The constexprs of a kernel that may be changed: its tiles and switches, with their values.
 
 A tile is a block size that the file itself varies (in `TUNING` or an autotuner's configurations),
-or one by its name that a dot has as an extent or a loop as its step. A block that holds a whole row
+or one by its name that a dot has as an extent, a loop as its step or a program's number as its
+factor. A block that holds a whole row
 or head must not be cut: without any of these nothing says that one may be.
 """
 
@@ -28,6 +29,11 @@ _STEM = re.compile(r"(?i)^(BLOCK_SIZE_|BLOCK_|TILE_SIZE_|TILE_|B)")
 _DOT = re.compile(r"\btt\.dot(?:_scaled)?\b.*")
 _CONSTANT = re.compile(r"(?P<name>%[\w.]+) = arith\.constant (?P<value>\d+) : i(?:32|64)\b")
 _STEP = re.compile(r"\bscf\.for .* step (?P<step>%[\w.]+)")
+_INTEGER = re.compile(r"\s*(?P<name>%[\w.]+) = arith\.constant (?P<value>-?\d+) : i\d+\b")
+_SCALAR = re.compile(
+    r"\s*(?P<result>%[\w.]+) = (?P<name>tt\.get_program_id|arith\.\w+) (?P<operands>[^:]*) : i\d+\b"
+)
+_VALUE = re.compile(r"%[\w.]+")
 _TENSOR = re.compile(r"tensor<((?:\d+x)+)")
 
 
@@ -37,12 +43,14 @@ class Space(Struct, frozen=True):
     Args:
         tiles: block sizes -> the values that the file names for them; none: it names none.
         steps: the tiles by which a loop advances: half of one divides what it divides.
+        parts: the tiles that a program takes by its number: the launch has as many as it needs.
     """
 
     tiles: Mapping[str, tuple[int, ...]]
     switches: tuple[str, ...]
     has_dots: bool
     steps: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
 
     def scaled(self, name: str, value: int, factor: float) -> int | None:
         """The value to try for a tile; None where there is none in that direction.
@@ -52,9 +60,9 @@ class Space(Struct, frozen=True):
         stated = sorted(v for v in self.tiles[name] if (v < value if factor < 1 else v > value))
         if stated:
             return stated[-1] if factor < 1 else stated[0]
-        scaled = value * factor
-        is_known = self.has_dots or (name in self.steps and factor < 1)
-        if not is_known or scaled != int(scaled) or scaled < SMALLEST_OF_A_DOT:
+        scaled, least = value * factor, SMALLEST_OF_A_DOT if self.has_dots else 1
+        is_known = self.has_dots or name in self.parts or (name in self.steps and factor < 1)
+        if not is_known or scaled != int(scaled) or scaled < least:
             return None
         return int(scaled)
 
@@ -69,9 +77,9 @@ def space_of(kernel: KernelReport, own: Mapping[str, Sequence[Scalar]]) -> Space
     if variant is None or variant.stage != "ttir" or variant.generator is not None:
         return Space({}, (), False)
     extents = _dot_extents(variant.ttir)
-    loop_steps = _loop_steps(variant.ttir)
+    loop_steps, factors = _loop_steps(variant.ttir), _program_factors(variant.ttir)
     tiles: dict[str, tuple[int, ...]] = {}
-    steps = set()
+    steps, parts = set(), set()
     switches = []
     for name, value in variant.constexprs.items():
         values = own.get(name, ())
@@ -81,11 +89,13 @@ def space_of(kernel: KernelReport, own: Mapping[str, Sequence[Scalar]]) -> Space
         elif isinstance(value, int) and value > 1 and _TILE.match(name):
             numbers = tuple(v for v in values if isinstance(v, int) and not isinstance(v, bool))
             is_tile = not _NO_TILE.search(name) and not _is_whole(name, value, variant)
-            if len(set(numbers)) > 1 or (is_tile and value in extents | loop_steps):
+            if len(set(numbers)) > 1 or (is_tile and value in extents | loop_steps | factors):
                 tiles[name] = numbers
             if is_tile and value in loop_steps:
                 steps.add(name)
-    return Space(tiles, tuple(switches), bool(extents), frozenset(steps))
+            if is_tile and value in factors:
+                parts.add(name)
+    return Space(tiles, tuple(switches), bool(extents), frozenset(steps), frozenset(parts))
 
 
 def _is_whole(name: str, value: int, variant: Variant) -> bool:
@@ -142,6 +152,32 @@ def _loop_steps(ttir: str) -> set[int]:
     constants = {match["name"]: int(match["value"]) for match in _CONSTANT.finditer(ttir)}
     steps = (match["step"] for match in _STEP.finditer(ttir))
     return {constants[step] for step in steps if step in constants}
+
+
+def _program_factors(ttir: str) -> set[int]:
+    """The constants by which numbers of the program are multiplied."""
+    return {
+        int(constant)
+        for name, *constants in of_program_ids(ttir)
+        if name == "arith.muli"
+        for constant in filter(None, constants)
+    }
+
+
+def of_program_ids(ttir: str) -> list[tuple[str, ...]]:
+    """What is computed of the numbers of the program alone: operations, and constants in them."""
+    known: dict[str, str] = {}
+    computed = []
+    for line in ttir.splitlines():
+        if (constant := _INTEGER.match(line)) is not None:
+            known[constant["name"]] = constant["value"]
+        elif (operation := _SCALAR.match(line)) is not None:
+            operands = _VALUE.findall(operation["operands"])
+            if operation["name"] == "tt.get_program_id" or "" in map(known.get, operands):
+                known[operation["result"]] = ""  # of a program's number
+                constants = [known.get(operand, "") for operand in operands]
+                computed.append((operation["name"], *constants))
+    return computed
 
 
 def _dot_extents(ttir: str) -> set[int]:

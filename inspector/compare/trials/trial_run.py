@@ -213,8 +213,15 @@ class Trials:
                     cheap = [c for c in changes if not point_of(kernel, c, self._run)]
                     if cheap:
                         progress.plan(index, cheap)
-            if progress.findings:
+            if self._is_open and kernel.time is not None:
+                progress.plan_unasked([*candidates.neighbours()])
+            if progress.findings or progress.planned:
                 self._kernels.append(progress)
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether more is tried than what some findings ask for."""
+        return self._request.first is None and self._request.rules is None
 
     def _plan_hip(self) -> None:
         """Makes the changes to try for kernels of HIP sources, whatever their findings are."""
@@ -287,6 +294,7 @@ class Trials:
         if self._planned == planned:
             return False
         yield TrialsPlanned(self._planned)
+        yield from self._capture(group, points)
         return True
 
     def _combine(self, group: Sequence[KernelTrialsProgress], points: _Points) -> Iterator[Event]:
