@@ -57,14 +57,25 @@ def changes_of(
         waves = step.value["gives"]
         if isinstance(waves, int | float):
             yield (Change("macro", WAVES, math.ceil(waves)),)
-    for match in [*_OPEN_MACRO.finditer(source)][:_MOST_MACROS]:
-        name = match["name"]
-        if any(flag.removeprefix("-D").partition("=")[0] == name for flag in flags):
+    stated = stated_values(flags)
+    for name, value in open_macros(source).items():
+        if name in stated:
             continue
-        value = int(match["value"])
         for other in (value * 2, value // 2):
             if other > 0 and value > 0:
                 yield (Change("macro", name, other, value),)
+
+
+def open_macros(source: str) -> dict[str, int]:
+    """The macros that a source leaves to the command line, with the values that it gives them."""
+    matches = [*_OPEN_MACRO.finditer(source)][:_MOST_MACROS]
+    return {match["name"]: int(match["value"]) for match in matches}
+
+
+def stated_values(flags: Sequence[str]) -> dict[str, str]:
+    """What flags say of macros and of `BOUNDS`, as text."""
+    parts = (flag.removeprefix("-D").partition("=") for flag in flags)
+    return {BOUNDS if name == _BOUNDS_FLAG else name: value for name, _, value in parts}
 
 
 def changed(own: HipOptions, changes: Sequence[Change]) -> HipOptions:
