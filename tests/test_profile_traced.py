@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,9 @@ def test_a_trace_tells_what_stalls_without_code(tool_in_process: Tool, tmp_path:
     run = tool_in_process("profile", "import", tmp_path)
     assert run.returncode == 0, run.stderr
     assert "s_waitcnt vmcnt(0)" in run.stdout
+    assert re.search(
+        r"barriers +70 %  ▇{14}▁{6}\n +waits for memory +30 %  ▇{6}▁{14}\n", run.stdout
+    )
     assert "--with TARGET names" in run.stdout
 
 

@@ -1,14 +1,15 @@
-"""Compiles a kernel again with changed options or constexprs, for the recompile form.
+"""Compiles a kernel again with changed settings, for the recompile form.
 
 Options that only the backend reads are set on the same TTIR. A constexpr needs the front end: the
-file is captured again and the kernel launched with the new values, as in a sweep.
+file is captured again and the kernel launched with the new values, as in a sweep. A kernel of a HIP
+source is compiled with other macros and attributes, as trials do.
 """
 
 from __future__ import annotations
 
 import ast
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,15 @@ from ..inspector.capture.sweep_axes import (
     values_of,
 )
 from ..inspector.capture.targets import Target
+from ..inspector.compare.trials import hip_changes
+from ..inspector.compare.trials.hip_changes import is_hip
+from ..inspector.compile.hip.flags import database_flags
+from ..inspector.compile.hip.templates import arguments_of, template_kernels
 from ..inspector.compile.pool import Compiler
-from ..inspector.model import ErrorRecord, KernelReport, Variant
-from ..inspector.pipeline.analysis_options import AnalysisOptions
+from ..inspector.explain.view import path_of
+from ..inspector.model import Change, ChangeKind, ErrorRecord, KernelReport, Variant
 from ..inspector.pipeline.capturing import COMPILED, variants_of
+from ..inspector.pipeline.hip_sources import compile_point, options_of
 from ..inspector.pipeline.jobs import Job, Request, compile_and_report, settings_of
 from ..inspector.pipeline.naming import portable
 
@@ -51,31 +57,54 @@ class KernelSetting(Struct, frozen=True):
 
     Attributes:
         value: the kernel's value; None where it is unknown.
-        constexpr: whether the setting is a constexpr, else an option of the backend.
+        kind: an option of the compiler, a constexpr, or a macro or template parameter of a HIP
+            source.
     """
 
     name: str
     value: Value | None
-    constexpr: bool
+    kind: ChangeKind
 
 
-def settings_of_kernel(report: KernelReport) -> list[KernelSetting]:
-    """The settings of a kernel that can be changed: options of the backend, then constexprs.
+def settings_of_kernel(report: KernelReport, request: Request) -> list[KernelSetting]:
+    """The settings of a kernel that can be changed: options, then constexprs or macros.
+
+    Args:
+        request: the run that compiled it.
 
     Raises:
         KinspectError: the kernel was read and not compiled, so that nothing can be changed.
     """
+    if is_hip(report):
+        return list(_settings_of_source(report, request))
     variant = _variant(report)
     options = [name for name in OPTIONS if name not in variant.signature]
     options = [n for n in options if n != "kpack" or n in variant.options]
     settings = [
-        KernelSetting(name, _plain(variant.options.get(name, DEFAULTS.get(name))), False)
+        KernelSetting(name, _plain(variant.options.get(name, DEFAULTS.get(name))), "option")
         for name in options
     ]
     specialised = _specialised(report, variant)
     constexprs = {k: _plain(v) for k, v in variant.constexprs.items() if k not in specialised}
-    settings += [KernelSetting(k, v, True) for k, v in constexprs.items() if v is not None]
+    settings += [KernelSetting(k, v, "constexpr") for k, v in constexprs.items() if v is not None]
     return settings
+
+
+def _settings_of_source(report: KernelReport, request: Request) -> Iterator[KernelSetting]:
+    path = targets_of(report, request)[0].path
+    own = options_of(request)
+    stated = hip_changes.stated_values((*database_flags(path), *own.defining))
+    bounds = stated.get(hip_changes.BOUNDS)
+    workgroup = report.metrics.get("workgroup_size")
+    if bounds is None and workgroup is not None and workgroup.origin == "estimated":
+        bounds = str(workgroup.value)  # no launch is known: it is what the code allows at most
+    yield KernelSetting(hip_changes.BOUNDS, _number(bounds), "option")
+    yield KernelSetting(hip_changes.WAVES, own.waves_per_eu, "option")
+    source = _text(path, "its source")
+    for name, value in hip_changes.open_macros(source).items():
+        yield KernelSetting(name, _number(stated.get(name, str(value))), "macro")
+    for name, text in arguments_of(report.name, [*template_kernels(source)]).items():
+        yield KernelSetting(name, _number(text), "macro")
 
 
 def _specialised(report: KernelReport, variant: Variant) -> frozenset[str]:
@@ -122,7 +151,7 @@ def changes(settings: Iterable[KernelSetting], typed: Mapping[str, str]) -> dict
         if isinstance(setting.value, str):
             value = text
         is_number = isinstance(setting.value, int | float) and not isinstance(setting.value, bool)
-        if not setting.constexpr and (type(value) is not int or value < 0):
+        if setting.kind == "option" and (type(value) is not int or value < 0):
             raise KinspectError(f"{setting.name}: a whole number from 0 on, not {text}")
         if is_number and isinstance(value, str):
             raise KinspectError(f"{setting.name}: a number, not {text}")
@@ -131,6 +160,23 @@ def changes(settings: Iterable[KernelSetting], typed: Mapping[str, str]) -> dict
         if value != setting.value or isinstance(value, bool) != isinstance(setting.value, bool):
             changed[setting.name] = value
     return changed
+
+
+def work_of(report: KernelReport, changed: Mapping[str, Value], request: Request) -> Work:
+    """What a child process is given to compile a kernel with changed settings."""
+    if not is_hip(report):
+        return report, changed, request
+    changes = [Change("macro", name, value) for name, value in changed.items()]
+    return report, hip_changes.variant_of(report), changed_run(report, changes, request)
+
+
+def changed_run(report: KernelReport, changes: Sequence[Change], request: Request) -> Request:
+    """The run that compiles a kernel with some changes: of a HIP source they are part of it."""
+    if not is_hip(report):
+        return request
+    own = hip_changes.changed(options_of(request), changes)
+    point = tuple(Axis(name, (value,)) for name, value in own.values.items())
+    return replace(request, capture=replace(request.capture, argv=own.flags), hip=own, point=point)
 
 
 def recompile(work: Work, send: Callable[[str, Any], None]) -> None:
@@ -176,7 +222,7 @@ def recompiled(
         on_progress("capturing")
         base = _captured(report, old, constexprs, request, compiler)
     elif not old.ttir:
-        base = replace(old, ttir=_saved_ttir(report))
+        base = replace(old, ttir=_text(report.artifacts["ttir"].path, "its TTIR"))
     inherited = {
         k: v for k, v in old.options.items() if k in BACKEND_ONLY and k not in old.signature
     }
@@ -194,9 +240,12 @@ def compiled_variant(
         KinspectError: the compile failed.
     """
     path = report.id.partition("::")[0]
-    analysis = AnalysisOptions(rules=request.analysis.rules)  # recompiled code is not emulated
+    analysis = replace(request.analysis, sample=None)  # recompiled code is not emulated
     job = Job((0, 0), path, variant, compiler.settings, request.overrides, analysis)
-    outcome = compile_and_report(job, compiler)
+    if is_hip(report):
+        outcome = compile_point(replace(job, hip=options_of(request)))
+    else:
+        outcome = compile_and_report(job, compiler)
     if outcome.error is not None:
         raise KinspectError(f"{outcome.error.stage}: {outcome.error.message}", outcome.error.hint)
     if not outcome.reports:
@@ -229,11 +278,24 @@ def _variant(report: KernelReport) -> Variant:
     return variant
 
 
-def _saved_ttir(report: KernelReport) -> str:
+def _text(path: Path, name: str) -> str:
     try:
-        return file_text(report.artifacts["ttir"].path)
+        return file_text(path)
     except OSError as error:
-        raise KinspectError(f"its TTIR cannot be read: {error.strerror}", "open its .py") from None
+        message = f"{name} cannot be read: {error.strerror}"
+        raise KinspectError(message, "open the file that it was compiled from") from None
+
+
+def targets_of(report: KernelReport, request: Request) -> list[Target]:
+    """The targets of a run that a kernel is of; raises KinspectError if there are none."""
+    path = path_of(report)
+    named = [target for target in _named(request) if portable(str(target.path)) == path]
+    if not named:
+        raise KinspectError(
+            f"{path}: not run again, since it is no target here",
+            f"open it: kinspect tui {shlex.quote(path)}",
+        )
+    return named
 
 
 def _captured(
@@ -244,13 +306,8 @@ def _captured(
     compiler: Compiler,
 ) -> Variant:
     """Captures the kernel's file again with changed constexprs."""
-    path = Path(report.id.partition("::")[0])
-    named = [target for target in _named(request) if portable(str(target.path)) == str(path)]
-    if not named:
-        raise KinspectError(
-            f"{path}: not run again, since it is no target here",
-            f"open it: kinspect tui {shlex.quote(str(path))}",
-        )
+    path = Path(path_of(report))
+    named = targets_of(report, request)
     targets = [target for target in named if target.kind in COMPILED - {"ttir"}]
     if not targets:
         raise KinspectError(
@@ -319,6 +376,10 @@ def _likeness(variant: Variant, old: Variant, axes: Mapping[str, object]) -> tup
         variant.attrs == old.attrs,
         variant.grid == old.grid,
     )
+
+
+def _number(text: str | None) -> Value | None:
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def _plain(value: object) -> Value | None:

@@ -34,12 +34,14 @@ class SessionKernel(Struct, frozen=True):
         nth: numbers the kernels whose reports have the same id, from 0.
         tried: the settings that the user changed to compile it, as text; "" for a kernel of the
             run.
+        request: the run that compiles it with them; None for the session's.
     """
 
     order: tuple[int, int]
     report: KernelReport
     nth: int = 0
     tried: str = ""
+    request: Request | None = None
 
     @property
     def key(self) -> str:
@@ -202,19 +204,32 @@ class Session(Struct):
         self.entries[entry.key] = entry
         self.stale.discard(entry.key)
 
-    def add_tried(self, report: KernelReport, like: SessionKernel, changed: str) -> SessionKernel:
+    def add_tried(
+        self,
+        report: KernelReport,
+        like: SessionKernel,
+        changed: str,
+        request: Request | None = None,
+    ) -> SessionKernel:
         """Adds a kernel that the user compiled with other settings.
+
+        Args:
+            request: the run that compiles it with them; None for the session's.
 
         Returns:
             The new entry, which replaces an earlier one with the same changes.
         """
         changes = ", ".join(part for part in (like.tried, changed) if part)
-        entry = SessionKernel(like.order, report, 0, changes)
+        entry = SessionKernel(like.order, report, 0, changes, request)
         while entry.key in self.entries and self.entries[entry.key].tried != changes:
-            entry = SessionKernel(like.order, report, entry.nth + 1, changes)
+            entry = replace(entry, nth=entry.nth + 1)
         self.entries[entry.key] = entry
         self.changed()
         return entry
+
+    def request_of(self, entry: SessionKernel) -> Request | None:
+        """The run that compiles a kernel; None: the default options do."""
+        return entry.request if entry.request is not None else self.request
 
     def take_trials(self, entry: SessionKernel, findings: Iterable[Finding]) -> None:
         """Gives a kernel its findings as they are told once changes were tried for them."""

@@ -5,28 +5,33 @@ What was recorded of code that is not at hand, as blocks of a document.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from ..explain import profile_view, quantities, time_view, view
 from ..explain.profile_view import UnplacedStall
 from ..explain.quantities import scaled
-from ..model import KernelReport
+from ..model import KernelReport, Metric
 from ..model.recording import KernelProfile, Profile
 from ..profile.figures import executed
-from ..profile.placing.stalls import stalls
+from ..profile.landing import CLASSES
+from ..profile.placing.stalls import Stall, stalls
 from ..profile.predicted import Parting, predicted
 from .document import (
     Block,
     Column,
     Columns,
     Document,
+    Figure,
+    Figures,
     Section,
     Span,
     Table,
     Tone,
     paragraphs,
     table,
+    words,
 )
 from .kernel import stall_table
 
@@ -141,7 +146,11 @@ def of_kernel(
     yield Section(about, (Span(kernel.name, "strong"), Span(tried, "warning")), is_subject=True)
     report = profile_view.report_of(kernel, profile)
     static = report.metrics if report is not None else None
-    measured = list(profile_view.measured_rows(kernel.metrics, static))
+    measured = [
+        row
+        for row in profile_view.measured_rows(kernel.metrics, static)
+        if not row.name.startswith("stalls.")  # which are bars
+    ]
     yield Section(tuple(_rows(_MEASURED, measured)))
     counters = list(profile_view.counter_rows(kernel))
     most = len(counters) if details else MOST_COUNTERS
@@ -150,8 +159,33 @@ def of_kernel(
     yield Section((*_rows(_COUNTERS, counters[:most]), *paragraphs((left_out,), "weak")))
     yield Section(tuple(_rows(_EMULATED, list(executed.rows(kernel, report)))))
     yield from _predicted(kernel, report)
-    if report is not None and (stalled := stalls(report)):
-        yield Section((stall_table(stalled, MOST_STALLS),))
+    yield stalled_at(kernel.metrics, stalls(report) if report is not None else [])
+
+
+def stalled_at(metrics: Mapping[str, Metric], lines: Sequence[Stall]) -> Section:
+    """Why a kernel's waves stall, a bar for each reason, and the lines that cost most.
+
+    Args:
+        metrics: of the kernel: a thread trace tells what kind of instruction its waves stall at.
+        lines: whose samples tell for what they were not issued.
+    """
+    cycles = {
+        name: metric.value
+        for cls, name in CLASSES.items()
+        if (metric := metrics.get(f"measured.stalls.{cls}")) is not None
+        and isinstance(metric.value, int | float)
+    }
+    samples = Counter[str]()
+    for line in lines:
+        samples.update({name.replace("_", " "): count for name, count in line.reasons.items()})
+    costs = Counter(cycles) if cycles else samples
+    rows = tuple(
+        Figure(name, words(f"{100 * cost / costs.total():.0f} %"), cost / costs.total())
+        for name, cost in costs.most_common()
+    )
+    reasons = (Figures(rows),) if rows else ()
+    places = (stall_table(lines, MOST_STALLS),) if lines else ()
+    return Section((*reasons, *places), words("why it stalls", "strong") if rows else ())
 
 
 def _predicted(kernel: KernelProfile, report: KernelReport | None) -> Iterator[Section]:

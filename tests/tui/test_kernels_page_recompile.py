@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 from kinspect.inspector.base import named_files
 from kinspect.inspector.base.errors import KinspectError
+from kinspect.inspector.compile.hip.options import HipOptions
 from kinspect.inspector.model import KernelReport, Report, SourceLoc
 from kinspect.inspector.pipeline import collecting as pipeline
-from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.pipeline.jobs import Request, request_for, timing
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
 from kinspect.tui.child_process import MessagingChild
@@ -33,12 +34,14 @@ from kinspect.tui.screens.kernels.kernels_page import KernelsPage
 from kinspect.tui.screens.recompile import RECOMPILE, RecompileScreen
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
+from test_hip_sources import needs_clang
 from textual.pilot import Pilot
 from textual.widgets import Input
 from tui_kernels import descendants, tuned, waves
-from tui_screens import text_of
+from tui_screens import text_of, until
 
 Make = Callable[..., AbstractAsyncContextManager[Pilot[Any]]]
+RUN = Request(())
 
 
 @pytest.fixture
@@ -52,14 +55,14 @@ def compiled(report: Report) -> KernelReport:
 
 
 def test_settings_are_options_and_constexprs(compiled: KernelReport) -> None:
-    assert settings_of_kernel(compiled) == [
-        KernelSetting("num_warps", 4, False),
-        KernelSetting("num_stages", None, False),
-        KernelSetting("waves_per_eu", 0, False),
-        KernelSetting("matrix_instr_nonkdim", 0, False),
-        KernelSetting("BM", 64, True),
-        KernelSetting("EVEN", True, True),
-        KernelSetting("ACT", "relu", True),
+    assert settings_of_kernel(compiled, RUN) == [
+        KernelSetting("num_warps", 4, "option"),
+        KernelSetting("num_stages", None, "option"),
+        KernelSetting("waves_per_eu", 0, "option"),
+        KernelSetting("matrix_instr_nonkdim", 0, "option"),
+        KernelSetting("BM", 64, "constexpr"),
+        KernelSetting("EVEN", True, "constexpr"),
+        KernelSetting("ACT", "relu", "constexpr"),
     ]
 
 
@@ -68,19 +71,19 @@ def test_an_option_that_is_a_parameter_is_a_constexpr(compiled: KernelReport) ->
     signature = {**compiled.variant.signature, "num_warps": "constexpr"}
     constexprs = {"num_warps": 4}
     variant = replace(compiled.variant, signature=signature, constexprs=constexprs)
-    settings = settings_of_kernel(replace(compiled, variant=variant))
+    settings = settings_of_kernel(replace(compiled, variant=variant), RUN)
     assert [one for one in settings if one.name == "num_warps"] == [
-        KernelSetting("num_warps", 4, True)
+        KernelSetting("num_warps", 4, "constexpr")
     ]
 
 
 def test_what_was_only_read_has_nothing_to_change(report: Report) -> None:
     with pytest.raises(KinspectError, match="it was read and not compiled here"):
-        settings_of_kernel(report.kernels[0])
+        settings_of_kernel(report.kernels[0], RUN)
 
 
 def test_changes_are_what_differs(compiled: KernelReport) -> None:
-    settings = settings_of_kernel(compiled)
+    settings = settings_of_kernel(compiled, RUN)
     typed = {one.name: "" if one.value is None else str(one.value) for one in settings}
     assert changes(settings, typed) == {}
     typed |= {"num_warps": " 8 ", "BM": "0x80", "EVEN": "false", "ACT": "7", "num_stages": "1"}
@@ -173,7 +176,7 @@ def test_what_cannot_be_a_value_is_refused_in_a_line(
     compiled: KernelReport, name: str, typed: str, wanted: str
 ) -> None:
     with pytest.raises(KinspectError) as caught:
-        changes(settings_of_kernel(compiled), {name: typed})
+        changes(settings_of_kernel(compiled, RUN), {name: typed})
     assert caught.value.message == wanted
 
 
@@ -188,7 +191,7 @@ def test_arguments_that_are_constant_because_they_are_1_are_not_offered(
     )
 
     def offered() -> list[str]:
-        return [one.name for one in settings_of_kernel(kernel) if one.constexpr]
+        return [one.name for one in settings_of_kernel(kernel, RUN) if one.kind == "constexpr"]
 
     named_files.allow(tmp_path)
     assert offered() == ["stride", "SPLIT", "BM"]  # there is no source to read
@@ -428,3 +431,81 @@ async def test_what_is_given_up_is_ended(run: Request, key: str) -> None:
     while left := descendants(os.getpid()) - others:
         assert time.monotonic() < end, left
         time.sleep(0.05)
+
+
+HIP = """
+#include <hip/hip_runtime.h>
+#ifndef THREADS
+#define THREADS 256
+#endif
+#if THREADS % 64
+#error "whole waves alone"
+#endif
+#define FIXED 4
+// KINSPECT_LAUNCH scale<1> grid=65536/THREADS workgroup=THREADS args="f32[65536], f32 2"
+// KINSPECT_LAUNCH scale grid=65536/THREADS/TIMES workgroup=THREADS args="f32[65536], f32 2"
+template <int TIMES>
+__global__ void scale(float* x, float by) {
+  for (int i = 0; i < TIMES; ++i) x[(blockIdx.x * TIMES + i) * THREADS + threadIdx.x] *= by;
+}
+"""
+
+
+@needs_clang
+async def test_kernels_of_hip_sources_are_recompiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    source = tmp_path / "scale.hip"
+    source.write_text(HIP)
+    run = request_for([source], analysis=timing())
+    app = KinspectApp(Opening(run, "kernels", remember=False))
+    async with app.run_test(size=(120, 40)) as pilot:
+
+        async def filled(**typed: str) -> None:
+            """Opens the form, types values and submits it."""
+            await pilot.press("r")
+            await until(pilot, lambda: isinstance(app.screen, RecompileScreen))
+            for field in app.screen.query(Input):
+                field.value = typed.get(field.name or "", field.value)
+            await pilot.press("enter")
+
+        async def refused(message: str, **typed: str) -> None:
+            await filled(**typed)
+            await until(pilot, lambda: message in text_of(app))
+            await pilot.press("escape")
+
+        await until(pilot, lambda: app.session.entries and not app.session.progress.running)
+        (first,) = app.session.entries.values()
+        assert settings_of_kernel(first.report, run) == [
+            KernelSetting("__launch_bounds__", None, "option"),
+            KernelSetting("amdgpu_waves_per_eu", None, "option"),
+            KernelSetting("THREADS", 256, "macro"),
+            KernelSetting("TIMES", 1, "macro"),
+        ]
+        with pytest.raises(KinspectError, match=r"saved\.hip: .* it is no target here"):
+            settings_of_kernel(replace(first.report, id="saved.hip::scale@gfx942"), run)
+        await refused("THREADS: a number, not many", THREADS="many")
+        await refused("whole waves alone", THREADS="100")
+        app.session.request = replace(run, hip=HipOptions(compiler="/no/such/clang"))
+        await refused("/no/such/clang", THREADS="64")
+        app.session.request = run
+        await filled(THREADS="64")
+        await until(pilot, lambda: isinstance(app.screen, ComparePage))
+        (_, second) = app.session.entries.values()
+        assert second.tried == "THREADS=64"
+        metrics = second.report.metrics
+        assert metrics["workgroup_size"].value == 64
+        assert metrics["grid.workgroups"].value == 1024
+        assert metrics["time.us"].value is not None
+        await pilot.press("1", "down", "down")  # what was changed stays as it is further changed
+        await filled(amdgpu_waves_per_eu="4", __launch_bounds__="64", TIMES="2")
+        await until(pilot, lambda: len(app.session.entries) == 3)
+        third = list(app.session.entries.values())[-1]
+        assert third.request is not None
+        assert [setting.value for setting in settings_of_kernel(third.report, third.request)] == [
+            64, 4, 64, 2,
+        ]  # fmt: skip
+        assert third.report.name == "scale<2>"
+        assert third.report.metrics["grid.workgroups"].value == 512
+        assert third.report.artifacts["amdgcn"] != second.report.artifacts["amdgcn"]

@@ -12,8 +12,10 @@ import pytest
 from kinspect.inspector.bench.history.analyses import Analysis, analysed
 from kinspect.inspector.bench.history.store import FILE, History
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report
+from kinspect.inspector.pipeline.jobs import Request
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
+from kinspect.tui.recompiling import settings_of_kernel
 from kinspect.tui.screens.dialogue import ExplainScreen, FailureScreen, entitle
 from kinspect.tui.screens.help import HelpScreen
 from kinspect.tui.screens.history.history_page import RunScreen
@@ -216,9 +218,10 @@ def dialogue(name: str, app: KinspectApp) -> Screen[Any]:
         case "explanation":
             return ExplainScreen(EVIL, EVIL)
         case "recompile":
-            return RecompileScreen(entry, None)
+            settings = settings_of_kernel(entry.report, Request(()))
+            return RecompileScreen(entry, settings, Request(()))
         case "trials":
-            return TrialsScreen(entry, frozenset((EVIL,)), None)
+            return TrialsScreen(entry, frozenset((EVIL,)), Request(()))
         case "list":
             return ListChooser(EVIL, [Choice("a", EVIL)], None)
     raise AssertionError(name)

@@ -13,9 +13,10 @@ import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.compare.times import time_change
 from kinspect.inspector.compare.trials.trial_results import TrialRow
+from kinspect.inspector.explain import trials_view
 from kinspect.inspector.model import Change, KernelReport, Report, Trial
 from kinspect.inspector.pipeline import collecting as pipeline
-from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.pipeline.jobs import Request, request_for
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
 from kinspect.tui.screens.compare.compare_page import ComparePage
@@ -25,6 +26,7 @@ from kinspect.tui.screens.recompile import RECOMPILE
 from kinspect.tui.screens.trials import TrialsScreen, _style
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
+from test_hip_sources import needs_clang
 from textual.pilot import Pilot
 from tui_kernels import tuned, waves
 from tui_screens import snapshots, text_of, until
@@ -218,6 +220,12 @@ async def test_what_cannot_be_tried_says_why(
         await pilot.pause()
         assert isinstance(pilot.app.screen, FindingsPage)
         assert any("compiled already" in note.message for note in pilot.app._notifications)
+    saved = replace(small, id="saved.hip::small@gfx942")  # its source is read by no other's word
+    async with opened((120, 40), "findings", of=replace(report, kernels=(saved,))) as pilot:
+        await pilot.press("T")
+        await pilot.pause()
+        assert isinstance(pilot.app.screen, FindingsPage)
+        assert any("no target here" in note.message for note in pilot.app._notifications)
 
 
 async def test_the_kernel_page_tries_the_cures_of_the_line(
@@ -287,6 +295,24 @@ async def test_spills_are_cured_from_the_findings_to_the_comparison(
         (new,) = [entry for entry in app.session.entries.values() if entry.tried]
         spills = new.report.metrics["vgpr_spill_count"].value
         assert spills == rows[cured].trial.metrics["vgpr_spill_count"]
+
+
+@needs_clang
+async def test_trials_of_a_hip_source_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KINSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    source = DATA.parent.parent / "docs" / "examples" / "row_sums.hip"
+    app = KinspectApp(Opening(request_for([source]), "findings", remember=False))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.session.entries and not app.session.progress.running)
+        screen = await trials_on(pilot, "n", "T")
+        await until(pilot, lambda: "3 changes tried" in text_of(app))
+        names = [trials_view.changes_text(row.change) for row in screen._rows]
+        screen.query_one(Table).move_to(names.index("THREADS=512"))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, ComparePage))
+        (new,) = [entry for entry in app.session.entries.values() if entry.tried]
+        assert new.tried == "THREADS=512"
+        assert new.report.metrics["workgroup_size"].value == 512
 
 
 async def test_a_finding_promises_nothing_once_no_change_helped(

@@ -1,4 +1,4 @@
-"""The form that changes a kernel's options and constexprs, compiles it and compares the two."""
+"""The form that changes a kernel's settings, compiles it and compares the two."""
 
 from __future__ import annotations
 
@@ -22,37 +22,44 @@ from .dialogue import Dialogue, entitle
 if TYPE_CHECKING:
     from ..application import Application
     from ..child_process import MessagingChild
+    from ..recompiling import KernelSetting
 
 _TICK = 0.2
 RECOMPILE = "kinspect.tui.recompiling:recompile"
 """What a child process is to do."""
+_HEADS = {
+    "constexpr": "constexprs: the file is captured again",
+    "macro": "macros that the source leaves open",
+}
+"""Kind of settings -> the line above them."""
 
 
 def recompile(app: Application, entry: SessionKernel) -> None:
     """Opens the form for a kernel; adds the compiled kernel to the session and compares the two."""
     from ..recompiling import settings_of_kernel
 
+    request = app.session.request_of(entry) or Request(())
     try:
-        settings_of_kernel(entry.report)
+        settings = settings_of_kernel(entry.report, request)
     except KinspectError as error:
         app.notify(str(error), severity="warning", markup=False)
         return
 
-    def add_and_compare(outcome: tuple[KernelReport, str] | None) -> None:
+    def add_and_compare(outcome: tuple[KernelReport, str, Request] | None) -> None:
         if outcome is None:
             return
-        report, changed = outcome
-        app.session.add_tried(report, entry, changed)
+        report, changed, run = outcome
+        app.session.add_tried(report, entry, changed, run)
         app.compare(entry.report, report)
 
-    app.push_screen(RecompileScreen(entry, app.session.request), add_and_compare)
+    app.push_screen(RecompileScreen(entry, settings, request), add_and_compare)
 
 
-class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
-    """The form; its result is the new report and the changed settings as text.
+class RecompileScreen(Dialogue[tuple[KernelReport, str, Request] | None]):
+    """The form; its result is the new report, the changed settings as text, and their run.
 
     Args:
-        request: the run of the kernel; None: the default options compile it.
+        request: the run of the kernel.
     """
 
     DEFAULT_CSS = """
@@ -73,13 +80,13 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         Binding("up,ctrl+p", "app.focus_previous", "Previous field", show=False, priority=True),
     ]
 
-    def __init__(self, entry: SessionKernel, request: Request | None) -> None:
+    def __init__(
+        self, entry: SessionKernel, settings: list[KernelSetting], request: Request
+    ) -> None:
         super().__init__()
-        from ..recompiling import settings_of_kernel
-
         self._entry = entry
-        self._request = request if request is not None else Request(())
-        self._settings = settings_of_kernel(entry.report)
+        self._request = request
+        self._settings = settings
         self._compile_job: MessagingChild | None = None
         self._stage = ""  # of the compile that runs; empty if none does
         self._started_at = 0.0
@@ -93,13 +100,11 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
             entitle(box, title, "enter compiles and compares  esc cancels")
             if self._entry.case:
                 yield Static(self._entry.case, markup=False, classes="head")
-            constexprs = False
+            kind = "option"
             for setting in self._settings:
-                if setting.constexpr and not constexprs:
-                    constexprs = True
-                    yield Static(
-                        "constexprs: the file is captured again", markup=False, classes="head"
-                    )
+                if setting.kind != kind:
+                    kind = setting.kind
+                    yield Static(_HEADS[kind], markup=False, classes="head")
                 text = "" if setting.value is None else str(setting.value)
                 with Horizontal():
                     yield Label(setting.name, markup=False)
@@ -148,13 +153,14 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
     def _compile(self, changed: Mapping[str, Value]) -> None:
         """Compiles, in a thread, and hands the report or the failure to the UI's thread."""
         from ..child_process import MessagingChild
+        from ..recompiling import work_of
 
         def show_stage(stage: str) -> None:
             self._stage = stage
 
         report: KernelReport | None = None
         failure: KinspectError | None = None
-        work = self._entry.report, changed, self._request
+        work = work_of(self._entry.report, changed, self._request)
         self._compile_job = job = MessagingChild(RECOMPILE, work)
         if self._cancelled:  # before there was a job to stop
             job.stop()
@@ -163,20 +169,21 @@ class RecompileScreen(Dialogue[tuple[KernelReport, str] | None]):
         except KinspectError as error:
             failure = error
         with contextlib.suppress(RuntimeError):  # the application has ended in the meantime
-            self.app.call_from_thread(self._finish, report, failure, changed)
+            self.app.call_from_thread(self._finish, report, failure, changed, work[2])
 
     def _finish(
         self,
         report: KernelReport | None,
         failure: KinspectError | None,
         changed: Mapping[str, Value],
+        run: Request,
     ) -> None:
         """Closes the form with the new report, or shows why there is none."""
         self._stage = ""
         if self._cancelled:
             return
         if report is not None:
-            self.dismiss((report, ", ".join(f"{k}={v}" for k, v in changed.items())))
+            self.dismiss((report, ", ".join(f"{k}={v}" for k, v in changed.items()), run))
         elif failure is not None:
             self._unlock()
             self._fail(failure)

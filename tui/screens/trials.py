@@ -44,23 +44,36 @@ _CHANGE = 30  # cells of the changes
 
 def try_cures(app: Application, entry: SessionKernel, findings: Iterable[Finding]) -> None:
     """Opens the dialogue for findings of a kernel; says why where nothing can be tried."""
-    variant = entry.report.variant
     rules = frozenset(finding.rule for finding in findings)
-    if variant is None or not variant.ttir:
-        why = "it was compiled already: open the .py file that launches it, or its .ttir"
-    elif not rules:
-        why = "it has no finding; r compiles it with other options"
+    request = app.session.request_of(entry) or Request(())
+    if why := _why_none(entry.report, rules, request):
+        app.notify(f"nothing can be tried: {why}", severity="warning", markup=False)
     else:
-        app.push_screen(TrialsScreen(entry, rules, app.session.request))
-        return
-    app.notify(f"nothing can be tried: {why}", severity="warning", markup=False)
+        app.push_screen(TrialsScreen(entry, rules, request))
+
+
+def _why_none(report: KernelReport, rules: frozenset[str], request: Request) -> str:
+    """Why nothing can be tried; "" where something can: on a HIP source whatever was found."""
+    from ...inspector.compare.trials.hip_changes import is_hip
+    from ...inspector.compare.trials.planning import is_compilable
+    from ..recompiling import targets_of
+
+    if is_hip(report):
+        try:
+            targets_of(report, request)
+        except KinspectError as error:
+            return str(error)
+        return ""
+    if not is_compilable(report):
+        return "it was compiled already: open the .py file that launches it, or its .ttir"
+    return "" if rules else "it has no finding; r compiles it with other options"
 
 
 class TrialsScreen(Dialogue[None]):
     """The trials of one kernel.
 
     Args:
-        request: the run of the kernel; None: the default options compile it.
+        request: the run of the kernel.
     """
 
     DEFAULT_CSS = """
@@ -74,13 +87,11 @@ class TrialsScreen(Dialogue[None]):
         bind("close", "cancel", "Stop; then close", show=False),
     ]
 
-    def __init__(
-        self, entry: SessionKernel, rules: frozenset[str], request: Request | None
-    ) -> None:
+    def __init__(self, entry: SessionKernel, rules: frozenset[str], request: Request) -> None:
         super().__init__()
         self._entry = entry
         self._rules = rules
-        self._request = request if request is not None else Request(())
+        self._request = request
         self._child: MessagingChild | None = None
         self._compile: MessagingChild | None = None
         self._planned = 0
@@ -93,7 +104,8 @@ class TrialsScreen(Dialogue[None]):
     def compose(self) -> ComposeResult:
         """A table of the changes, what came of the one under the cursor, and how far it is."""
         with Vertical() as box:
-            title = f"Cures of {', '.join(sorted(self._rules))} tried on {self._entry.report.name}"
+            tried = f"Cures of {', '.join(sorted(self._rules))}" if self._rules else "Changes"
+            title = f"{tried} tried on {self._entry.report.name}"
             entitle(box, title, "enter compares with the baseline  esc stops, then closes")
             yield Table(id="trials", least_first=_CHANGE)
             yield Static("", id="outcome", markup=False)
@@ -206,20 +218,25 @@ class TrialsScreen(Dialogue[None]):
         self._stop()
         self._failure, self._stage = "", f"{trials_view.changes_text(changes)}: being read …"
         self._show()
-        work = self._entry.report, variant, self._request
+        from ..recompiling import changed_run
+
+        run = changed_run(self._entry.report, changes, self._request)
+        work = self._entry.report, variant, run
         self._compile = job = MessagingChild(RECOMPILE, work)
 
         def compile_change() -> None:
             try:
                 report = job.run()
             except KinspectError as error:
-                self._call(self._compiled, changes, error)
+                self._call(self._compiled, changes, error, run)
             else:
-                self._call(self._compiled, changes, report)
+                self._call(self._compiled, changes, report, run)
 
         self.run_worker(compile_change, thread=True, group="compile")
 
-    def _compiled(self, changes: tuple[Change, ...], result: KernelReport | KinspectError) -> None:
+    def _compiled(
+        self, changes: tuple[Change, ...], result: KernelReport | KinspectError, run: Request
+    ) -> None:
         """Compares a change with the baseline, or shows why it cannot."""
         self._compile, self._stage = None, ""
         if not self.is_attached:
@@ -229,7 +246,7 @@ class TrialsScreen(Dialogue[None]):
             self._show()
             return
         app: Application = self.app  # type: ignore[assignment]
-        app.session.add_tried(result, self._entry, trials_view.changes_text(changes))
+        app.session.add_tried(result, self._entry, trials_view.changes_text(changes), run)
         self.dismiss()
         app.compare(self._entry.report, result)
 

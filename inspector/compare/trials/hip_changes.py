@@ -58,24 +58,31 @@ def changes_of(
         waves = step.value["gives"]
         if isinstance(waves, int | float):
             yield (Change("macro", WAVES, math.ceil(waves)),)
-    set_ones = {flag.removeprefix("-D").partition("=")[0] for flag in flags}
-    knobs = [(name, value) for name, value in open_macros(source) if name not in set_ones]
-    knobs += _sizes(arguments_of(kernel.name, [*template_kernels(source)]))
-    for name, value in knobs[:_MOST_KNOBS]:
+    stated = stated_values(flags)
+    sizes = {name: value for name, value in open_macros(source).items() if name not in stated}
+    sizes |= template_sizes(kernel, source)
+    for name, value in [*sizes.items()][:_MOST_KNOBS]:
         for other in (value * 2, value // 2):
             if other > 0:
                 yield (Change("macro", name, other, value),)
 
 
-def open_macros(source: str) -> list[tuple[str, int]]:
-    """The macros that a source leaves to the command line, with the numbers that they have."""
-    return [(match["name"], int(match["value"])) for match in _OPEN_MACRO.finditer(source)]
+def open_macros(source: str) -> dict[str, int]:
+    """The macros that a source leaves to the command line, with the values that it gives them."""
+    return {match["name"]: int(match["value"]) for match in _OPEN_MACRO.finditer(source)}
 
 
-def _sizes(arguments: Mapping[str, str]) -> list[tuple[str, int]]:
-    """The template arguments that are numbers above 1: 0 and 1 are most often switches."""
-    numbers = [(name, int(text)) for name, text in arguments.items() if text.isdecimal()]
-    return [(name, number) for name, number in numbers if number > 1]
+def template_sizes(kernel: KernelReport, source: str) -> dict[str, int]:
+    """A kernel's template arguments that are numbers above 1: 0 and 1 are most often switches."""
+    arguments = arguments_of(kernel.name, [*template_kernels(source)])
+    numbers = {name: int(text) for name, text in arguments.items() if text.isdecimal()}
+    return {name: number for name, number in numbers.items() if number > 1}
+
+
+def stated_values(flags: Sequence[str]) -> dict[str, str]:
+    """What flags say of macros and of `BOUNDS`, as text."""
+    parts = (flag.removeprefix("-D").partition("=") for flag in flags)
+    return {BOUNDS if name == _BOUNDS_FLAG else name: value for name, _, value in parts}
 
 
 def changed(own: HipOptions, changes: Sequence[Change]) -> HipOptions:

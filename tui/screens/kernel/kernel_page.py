@@ -291,8 +291,7 @@ class KernelPage(Page):
 
     @property
     def _entry(self) -> SessionKernel | None:
-        report = self.texts.report
-        return self.session.entries.get(report.id) if report is not None else None
+        return self.session.entries.get(self.texts.key)
 
     def action_passes(self) -> None:
         """Shows what the passes did to the line of the source, or to the operation of the TTGIR."""

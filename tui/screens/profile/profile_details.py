@@ -20,13 +20,11 @@ from ....inspector.present.document import (
     table,
     words,
 )
-from ....inspector.present.kernel import stall_table
 from ....inspector.profile.placing.stalls import stalls
 from ...widgets.bars import Piece
 from ...widgets.document_text import DIM
 from .measured_kernels import measured_metrics
 
-_MAX_STALLS = 12
 UNJOINED = "nothing was analysed beside this recording: kinspect tui RUN TARGET names kernels"
 _FIGURES: Columns = (
     ("measured", lambda figure: figure[0]),
@@ -73,12 +71,11 @@ def of_kernel(
     kernel: KernelProfile, profile: Profile, report: KernelReport | None
 ) -> Iterator[Section]:
     """A kernel of a recording, and its analysis where the match is certain or likely."""
-    head, *others = present.of_kernel(kernel, profile)
+    head, *others, stalled = present.of_kernel(kernel, profile)
     yield head
     reasons = kernel.match.reasons if profile.reports else (UNJOINED,)
     yield Section(paragraphs((f"• {reason}" for reason in reasons), "weak"))
-    if report is not None and stalls(report):
-        yield others.pop()
+    yield stalled
     yield from others
     if report is not None:
         yield Section(paragraphs(_static(report)), words("Static analysis"))
@@ -101,8 +98,7 @@ def of_report(report: KernelReport) -> Iterator[Section]:
     occupancy = paragraphs(occupancy_view.occupancy_lines(report), "weak")
     title = f"{report.name}  {report.arch or quantities.UNKNOWN}"
     yield Section((*_figures(report.metrics), *occupancy), words(title))
-    if stalled := stalls(report):
-        yield Section((stall_table(stalled, _MAX_STALLS),))
+    yield present.stalled_at(report.metrics, stalls(report))
     for loop in report.loops:
         if figures := _figures(loop.metrics):
             rows = (Figure(name, words(text)) for name, text in loop_view.scorecard(loop.metrics))
