@@ -233,7 +233,7 @@ def test_work_that_other_lanes_do_takes_its_bytes_along(monkeypatch: pytest.Monk
     )
     monkeypatch.setattr(savings, "timed", lambda _: after)
     assert saved_percent(timing, now, Removal("work", 0.9, (loop.id,))) == 25.0
-    assert saved_percent(timing, now, Removal("work", 0.9)) == 90.0
+    assert saved_percent(timing, now, Removal("work", 0.9)) == 25.0
 
 
 def test_work_in_vain_is_a_smaller_grid() -> None:

@@ -223,10 +223,12 @@ _KINDS: Final[Mapping[Removed, tuple[int, ...]]] = {
 _SAME_BYTES: Final[frozenset[Removed]] = frozenset(
     (
         "conflicts", "wide accesses", "earlier loads", "latency", "code", "vector", "matrix",
-        "scalar", "lds", "loads", "barriers", "no-ops",
+        "scalar", "lds", "loads", "barriers", "no-ops", "work",
     )
 )  # fmt: skip
-"""What leaves all bytes that come from memory; needless loads are of what others load."""
+"""What leaves all bytes that come from memory: needless loads, and lanes that do nothing of use,
+are of what others load.
+"""
 _SHORTER: Final[frozenset[Removed]] = frozenset(("conflicts", "lines"))
 """What makes accesses shorter, and none of them needless."""
 _OF_LAUNCH: Final[frozenset[Removed]] = frozenset(
@@ -257,7 +259,7 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
     work takes longer for that reason alone, and a unit is relieved of more than `LEAST` percent of
     the time, nobody knows what it saves: None. Shorter accesses, which need as many instructions,
     save no more time than units are relieved of, and what needs the same bytes no more than memory
-    is idle. A loop's work that other lanes do needs them too.
+    is idle.
     """
     changed = _without(timing, removal, _place(timing, removal))
     if changed is None:
@@ -267,7 +269,7 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
     relieved = _relieved(now, after)
     if percent < -1 and max(relieved) >= LEAST:
         return None
-    if removal.what in _SAME_BYTES or (removal.what == "work" and removal.loops):
+    if removal.what in _SAME_BYTES:
         percent = min(percent, round(100 * (1 - now.units.get("memory", 0.0)), 1))
     if removal.what in _OF_LAUNCH and removal.loops:
         found, sites = attributed(timing, now).blamed, _place(timing, replace(removal, lines=()))
