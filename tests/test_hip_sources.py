@@ -196,6 +196,7 @@ TEMPLATES = """
 // KINSPECT_LAUNCH scaled grid=N/W workgroup=W args="f32[N], f32 2"
 template <int W, int PER = UNROLL, typename T = float>
 __global__ void scaled(T* x, T by) {
+#pragma unroll W
   for (int i = 0; i < PER; ++i) x[(blockIdx.x * W + threadIdx.x + i) % N] *= by;
 }
 __global__ void other(int* x) { *x = 1; }

@@ -14,13 +14,7 @@ from ...base.errors import KinspectError
 from ...isa.mangled import LEFT_OUT
 from .options import HipOptions
 from .source import HipCode, NoInstanceError, compiled_as_is, source_bytes
-from .templates import (
-    TemplateKernel,
-    arguments_of,
-    template_kernels,
-    unspaced,
-    with_arguments,
-)
+from .templates import TemplateKernel, arguments_of, template_kernels, unspaced, with_arguments
 
 
 class Knobs(Struct, frozen=True):
@@ -47,7 +41,7 @@ class Knobs(Struct, frozen=True):
         arguments = {
             name: value
             for name, value in values.items()
-            if name in parameters and not re.search(rf"^\s*#.*\b{re.escape(name)}\b", source, re.M)
+            if name in parameters and not _is_macro(name, source)
         }
         macros = {name: value for name, value in values.items() if name not in arguments}
         for name in macros:
@@ -123,6 +117,12 @@ def compiled(
         if name not in own or unspaced(name) in made or not knobs.has(name)
     }
     return replace(code, names=names)
+
+
+def _is_macro(name: str, source: str) -> bool:
+    """Whether a source defines a name, or asks whether it is defined."""
+    directive = rf"^[ \t]*#[ \t]*(?:define|undef|if|ifdef|ifndef|elif)\b.*\b{re.escape(name)}\b"
+    return re.search(directive, source, re.M) is not None
 
 
 def _check_macro(name: str, source: str, path: Path) -> None:
