@@ -30,7 +30,9 @@ from kinspect.tui.recompiling import (
     settings_of_kernel,
 )
 from kinspect.tui.screens.compare.compare_page import ComparePage
+from kinspect.tui.screens.kernel.kernel_page import KernelPage
 from kinspect.tui.screens.kernels.kernels_page import KernelsPage
+from kinspect.tui.screens.occupancy.occupancy_page import OccupancyPage
 from kinspect.tui.screens.recompile import RECOMPILE, RecompileScreen
 from kinspect.tui.widgets.table import Table
 from msgspec.structs import replace
@@ -498,6 +500,11 @@ async def test_kernels_of_hip_sources_are_recompiled(
         assert metrics["workgroup_size"].value == 64
         assert metrics["grid.workgroups"].value == 1024
         assert metrics["time.us"].value is not None
+        app.push_screen(occupancy := OccupancyPage(second.key))
+        await until(pilot, lambda: app.screen is occupancy)
+        await pilot.press("o")  # its code, though the first kernel has the same id
+        await until(pilot, lambda: isinstance(app.screen, KernelPage))
+        assert app.last_kernel == second.key != first.key
         await pilot.press("1", "down", "down")  # what was changed stays as it is further changed
         await filled(amdgpu_waves_per_eu="4", __launch_bounds__="64", TIMES="2")
         await until(pilot, lambda: len(app.session.entries) == 3)

@@ -22,7 +22,7 @@ from ...inspector.model import KernelReport
 from ..key_table import own_bindings
 from ..page_table import PAGES
 from ..pages import Page
-from ..session import Session
+from ..session import Session, SessionKernel
 from ..widgets.code import RowList, Span, Text, word_filter
 from .dialogue import Dialogue, entitle
 
@@ -116,19 +116,21 @@ def worst_kernel(
 
 
 def kernel_chooser(
-    kernels: Sequence[KernelReport],
+    entries: Sequence[SessionKernel],
     current: str | None,
     mark: Callable[[KernelReport], str] = lambda kernel: "",
 ) -> ListChooser:
-    """A list of kernels; its result is the chosen kernel's id."""
+    """A list of kernels; its result is the chosen kernel's key."""
 
-    def choice(kernel: KernelReport) -> Choice:
-        text = f"{mark(kernel):<1} {kernel.name}  {kernel.arch or '-'}  {configuration(kernel)}"
+    def choice(entry: SessionKernel) -> Choice:
+        kernel = entry.report
+        about = f"{configuration(kernel)}  {entry.tried}"
+        text = f"{mark(kernel):<1} {kernel.name}  {kernel.arch or '-'}  {about}"
         end = 2 + len(kernel.name)
         spans = ((0, 1, "literal"), (2, end, "name"), (end, len(text), "comment"))
-        return Choice(kernel.id, text, spans, f"{text} {kernel.id}")
+        return Choice(entry.key, text, spans, f"{text} {kernel.id}")
 
-    return ListChooser("kernel", [choice(kernel) for kernel in kernels], current)
+    return ListChooser("kernel", [choice(entry) for entry in entries], current)
 
 
 _TITLE = 28

@@ -185,8 +185,8 @@ class OccupancyPage(Page):
             self._fill(fields_of(kernel))
 
     def action_choose(self) -> None:
-        kernels = [entry.report for entry in self.session.ordered()]
-        self.app.push_screen(kernel_chooser(kernels, self._key), self._show_kernel)
+        chooser = kernel_chooser(self.session.ordered(), self._key)
+        self.app.push_screen(chooser, self._show_kernel)
 
     def _show_kernel(self, key: str | None) -> None:
         if key is not None and key in self.session.entries:
@@ -207,8 +207,8 @@ class OccupancyPage(Page):
         below.update(Content.assemble(*parts))
 
     def action_open(self) -> None:
-        if self._kernel is not None:
-            self.kinspect.open_kernel(self._kernel.id)
+        if self._kernel is not None and self._key is not None:
+            self.kinspect.open_kernel(self._key)
 
     def action_reset(self) -> None:
         self._fill(fields_of(self._kernel))

@@ -158,9 +158,8 @@ class PassesPage(Page):
         self.run_worker(partial(self._read, path), thread=True, exclusive=True, group="read")
 
     def action_choose(self) -> None:
-        kernels = [entry.report for entry in self.session.ordered()]
         chooser = kernel_chooser(
-            kernels, self._key, lambda k: "●" if "passes" in k.artifacts else ""
+            self.session.ordered(), self._key, lambda k: "●" if "passes" in k.artifacts else ""
         )
         self.app.push_screen(chooser, self._show_kernel)
 
