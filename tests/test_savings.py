@@ -17,7 +17,7 @@ from kinspect.inspector.formats import agent
 from kinspect.inspector.formats.html.kernel import page_kernels
 from kinspect.inspector.formats.html.page import write_report
 from kinspect.inspector.lint.engine import Judgement, evaluate, judge
-from kinspect.inspector.lint.schema import Pack, PackError, parse_pack
+from kinspect.inspector.lint.packs import Pack, PackError, parse_pack
 from kinspect.inspector.model import KernelReport, LaneUse, MemoryOp, Report
 from kinspect.inspector.model.time import Removal, Removed
 from kinspect.inspector.present.report import write_markdown, write_text

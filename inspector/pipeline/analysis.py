@@ -216,7 +216,7 @@ def catalogue() -> Catalogue:
 @functools.cache
 def recommended_pack() -> Pack:
     """Returns the default pack with its preview rules; read once."""
-    from ..lint.schema import DEFAULT_PACK, load_named
+    from ..lint.packs import DEFAULT_PACK, load_named
 
     return load_named(DEFAULT_PACK, catalogue())
 
@@ -224,7 +224,7 @@ def recommended_pack() -> Pack:
 @functools.cache
 def default_pack() -> Pack:
     """Returns the pack that `analyze` applies: the default one without its preview rules."""
-    from ..lint.schema import DEFAULT_PACK, load_named
+    from ..lint.packs import DEFAULT_PACK, load_named
 
     return load_named(DEFAULT_PACK, catalogue(), previews=False)
 
