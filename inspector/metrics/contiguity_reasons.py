@@ -103,11 +103,10 @@ def _intended(
     if hidden is not None:
         return replace(limits, dim=hidden), causes[hidden]
     # A descriptor's last stride is 1; elsewhere neighbouring lanes are to access neighbours.
-    intended_dim = dims[-1] if _STRIDE_OF_DESCRIPTOR in blame.value else limits.across
-    cause = causes.get(intended_dim) if intended_dim is not None else None
-    if intended_dim is None or cause is None or cause.kind != "factor":
-        return limits, blame
-    return replace(limits, dim=intended_dim), cause
+    intended = dims[-1] if _STRIDE_OF_DESCRIPTOR in blame.value else limits.across
+    if intended is not None and intended in causes and causes[intended].kind == "factor":
+        return replace(limits, dim=intended), causes[intended]
+    return limits, blame
 
 
 def _is_hidden_one(axes: Axes, cause: Blame) -> bool:

@@ -26,8 +26,8 @@ from ..capture.targets import SUFFIXES
 from ..compile.environment import guest_environment
 from ..compile.worker import BOOTSTRAP
 from ..machines.loader import load as load_machine
-from .capturing import device_facts, emulator_command
 from .emulation_profile import EmulationFinding, EmulationProfile
+from .emulator_command import device_facts, emulator_command
 
 LAUNCH_SECONDS = 600.0
 """Default limit on the seconds that one launch may take."""

@@ -57,8 +57,8 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
 
 def _read(path: Path, name: str, database: Database, builder: RecordingBuilder) -> None:
     is_v1 = _is_v1(database)
-    form, profiler = (_V1, "rocprof") if is_v1 else (FORMAT, "rocpd")
-    builder.begin(Part(name, str(path), form, profiler=profiler))
+    form = _V1 if is_v1 else FORMAT
+    builder.begin(Part(name, str(path), form, profiler="rocprof" if is_v1 else "rocpd"))
     if unfinished(path):
         builder.fail(
             path,
