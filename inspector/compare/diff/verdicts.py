@@ -308,7 +308,7 @@ def _resource(
     usage = _differing(name, left, right)
     if usage is None:
         return
-    bytes_suffix = " bytes" if usage.unit == "bytes" else ""
+    bytes_suffix = " bytes" if name == "lds_bytes" else ""
     words = f"{usage.text}{bytes_suffix} {JUDGED[name].words}"
     change = _without_rule(usage, words, context)
     if change is None:
