@@ -97,7 +97,7 @@ def _failed(target: Target, error: KinspectError) -> CaptureEnd:
 
 
 def _from_guest(
-    target: Target, request: Request, compiler: Compiler, archs: Sequence[str], version: str
+    target: Target, request: Request, compiler: Compiler, archs: tuple[str, ...], version: str
 ) -> Iterator[CapturedVariant | CaptureEnd]:
     """Yields what the user's interpreter sends of a script, a trace or Inductor's output."""
     mode = {"inductor": "inductor", "trace": "trace"}.get(target.kind)
