@@ -26,8 +26,8 @@ from typing import Any
 
 import yaml
 from kinspect.inspector.base.documents import yaml_loader
+from kinspect.inspector.lint.packs import load_packs
 from kinspect.inspector.lint.rule import Rule
-from kinspect.inspector.lint.schema import load_packs
 from kinspect.inspector.model import Trials
 from kinspect.inspector.pipeline.analysis import catalogue
 

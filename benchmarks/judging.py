@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.compare.diff.isa import text_of_artifacts
-from kinspect.inspector.lint.schema import load_packs
+from kinspect.inspector.lint.packs import load_packs
 from kinspect.inspector.model import Artifact, Finding, KernelReport, Report, TtgirModule
 from kinspect.inspector.pipeline.analysis import catalogue
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions

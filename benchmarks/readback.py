@@ -32,7 +32,7 @@ from kinspect.inspector.capture.records import CaptureEnd
 from kinspect.inspector.capture.script import capture_file, mode_of
 from kinspect.inspector.compile.worker import Worker
 from kinspect.inspector.model import Variant
-from kinspect.inspector.pipeline.capturing import device_facts, emulator_command
+from kinspect.inspector.pipeline.emulator_command import device_facts, emulator_command
 
 WHOLE_SECONDS = 60.0
 """What `kinspect emulate` may take for one script."""

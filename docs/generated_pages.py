@@ -204,7 +204,7 @@ def metrics() -> str:
 
 def rules() -> str:
     """All rules of the bundled packs: what they look for and what to do."""
-    from kinspect.inspector.lint.schema import bundled_packs, load_named
+    from kinspect.inspector.lint.packs import bundled_packs, load_named
     from kinspect.inspector.pipeline.analysis import catalogue
 
     parts = [

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from kinspect.inspector.metrics.access_reasons import explain_global
-from kinspect.inspector.metrics.alignment_reasons import Noted, argument_indivisible
+from kinspect.inspector.metrics.alignment_reasons import argument_indivisible
+from kinspect.inspector.metrics.narrow_reasons import LaunchedArgument
 from kinspect.inspector.model import Access, Artifact, KernelReport, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
@@ -378,8 +379,8 @@ def test_an_alignment_that_triton_would_have_noted_is_not_there(
 
 def test_a_row_of_a_few_elements_is_no_size_to_pad() -> None:
     """Rows of 8 columns padded to 16: the loop of a kernel went from 320 to 514 instructions."""
-    assert argument_indivisible("pitch", Noted("", "", 8), 4)[1] == ""
-    assert argument_indivisible("pitch", Noted("", "", 11), 4)[1]
+    assert argument_indivisible("pitch", LaunchedArgument("", "", 8), 4).fix == ""
+    assert argument_indivisible("pitch", LaunchedArgument("", "", 11), 4).fix
 
 
 PAIRS = """

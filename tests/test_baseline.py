@@ -12,7 +12,7 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.lint import baseline as baselines
 from kinspect.inspector.lint.baseline import EMPTY, Baseline, BaselineEntry, compare, updated
 from kinspect.inspector.lint.lint_results import CheckedKernel
-from kinspect.inspector.lint.schema import parse_pack
+from kinspect.inspector.lint.packs import parse_pack
 from kinspect.inspector.lint.worsening import SAVING, WeighedFigure, figures_of
 from kinspect.inspector.model import Finding, Location
 from kinspect.inspector.pipeline import analysis

@@ -15,7 +15,7 @@ from kinspect.inspector.explain.code.explanations import (
 )
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.mnemonics import CLASSES, lookup
-from kinspect.inspector.lint.schema import DEFAULT_PACK, load_named
+from kinspect.inspector.lint.packs import DEFAULT_PACK, load_named
 from kinspect.inspector.model import (
     Access,
     Finding,

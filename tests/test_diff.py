@@ -323,7 +323,7 @@ def test_a_loop_unrolled_by_unknown_factors_is_compared_by_its_work() -> None:
     before = kernel(loop(unroll=None, instructions=100, **work))
     pair = compared(before, kernel(loop(unroll=None, instructions=200, **twice)))
     assert pair.verdict == "neutral"
-    assert pair.loops[0].per == (1, 2)
+    assert pair.loops[0].basis.divisors == (1, 2)
     other = kernel(loop(unroll=None, instructions=200, **(twice | {"mfma": 8})))
     assert compared(before, other).verdict == "unknown"
 
@@ -338,7 +338,7 @@ def test_larger_tiles_are_not_compared_per_source_iteration() -> None:
     before = tile(64, instructions=100, mfma=8)
     pair = compared(before, tile(128, instructions=200, mfma=16))
     assert pair.verdict == "neutral"
-    assert pair.loops[0].per == (1, 2)
+    assert pair.loops[0].basis.divisors == (1, 2)
     assert compared(before, tile(64, instructions=200, mfma=16)).verdict == "regression"
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from emulated import on_some_targets
 from kinspect.inspector.isa.assembly import parse_text
-from kinspect.inspector.isa.dataflow import masked_writes
+from kinspect.inspector.isa.dataflow import code_registers
 from kinspect.inspector.isa.dataflow.definitions import START, Definitions
 from kinspect.inspector.isa.dataflow.execution_target import initial_registers, target_of
 from kinspect.inspector.isa.dataflow.liveness import Liveness, liveness
@@ -68,10 +68,10 @@ class EmptiedMeanwhile(dict[Any, Any]):
 
 def test_registers_are_worked_out_in_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run analyses several kernels at a time."""
-    monkeypatch.setattr(masked_writes, "_RECENT", EmptiedMeanwhile())
+    monkeypatch.setattr(code_registers, "_RECENT", EmptiedMeanwhile())
     for number in range(4):
         function = function_of(f"v_mov_b32 v{number}, 0")
-        registers = masked_writes.registers_of(function, target_of(function, "gfx942"))
+        registers = code_registers.registers_of(function, target_of(function, "gfx942"))
         assert registers.effects[0].writes == vector_bits(number, 1)
 
 

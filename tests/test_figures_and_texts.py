@@ -15,7 +15,7 @@ from kept_compiles import collect_kept
 from kinspect.inspector.compare.sweep.figures import figures_of
 from kinspect.inspector.compare.sweep.swept_points import PER_WORK, loss
 from kinspect.inspector.explain.occupancy_view import occupancy_lines
-from kinspect.inspector.lint.schema import bundled_packs, load_named
+from kinspect.inspector.lint.packs import bundled_packs, load_named
 from kinspect.inspector.model import Demand, KernelReport, Metric
 from kinspect.inspector.pipeline.analysis import catalogue
 from kinspect.inspector.pipeline.collecting import collect

@@ -227,6 +227,21 @@ def test_template_parameters_are_axes_of_a_sweep(tool_in_process: Tool, tmp_path
 
 
 @needs_clang
+def test_values_of_a_source_are_compared(tool_in_process: Tool, tmp_path: Path) -> None:
+    path = tmp_path / "scaled.hip"
+    path.write_text(TEMPLATES + LAUNCHED)
+    words = ("diff", path, "--kernel", "scaled*", "--format", "json", "--set")
+    done = tool_in_process(*words, "UNROLL=2", "--set", "W=128,UNROLL=2")
+    assert done.returncode == 0, done.stderr
+    (pair,) = json.loads(done.stdout)["pairs"]
+    assert pair["kernel"] == "scaled<64, 2, float>"
+    assert pair["time"]["before_us"] != pair["time"]["us"]
+    wrong = tool_in_process(*words, "UNROLL=2", "--set", "WIDE=2")
+    assert wrong.returncode == 2
+    assert "--set WIDE: " in wrong.stderr
+
+
+@needs_clang
 def test_an_instance_is_made_of_values_for_all_parameters(
     tool_in_process: Tool, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.compare.trials.candidates import loop_of
 from kinspect.inspector.lint.catalogue import Catalogue
 from kinspect.inspector.lint.engine import evaluate, fingerprint
-from kinspect.inspector.lint.schema import Pack, load_pack, parse_pack
+from kinspect.inspector.lint.packs import Pack, load_pack, parse_pack
 from kinspect.inspector.model import (
     CodePosition,
     Finding,

@@ -21,9 +21,7 @@ from kinspect.inspector.isa.waitflow.counters import COUNTERS
 from kinspect.inspector.lint.catalogue import ENGINE_VALUES, Catalogue
 from kinspect.inspector.lint.pack_reader import Reader
 from kinspect.inspector.lint.pack_yaml import MAX_BYTES, MAX_DEPTH, compose
-from kinspect.inspector.lint.packschema import pack_schema
-from kinspect.inspector.lint.rule import COMPILERS, RuleText
-from kinspect.inspector.lint.schema import (
+from kinspect.inspector.lint.packs import (
     DEFAULT_PACK,
     PackError,
     bundled_packs,
@@ -32,6 +30,8 @@ from kinspect.inspector.lint.schema import (
     load_packs,
     parse_pack,
 )
+from kinspect.inspector.lint.packschema import pack_schema
+from kinspect.inspector.lint.rule import COMPILERS, RuleText
 from kinspect.inspector.metrics.catalogue import specs
 
 ROOT = Path(__file__).parent.parent
@@ -348,7 +348,7 @@ def test_deep_nesting_does_not_end_the_process(opening: str, tmp_path: Path) -> 
     path.write_text(opening * 100_000)
     code = (
         "import sys; from pathlib import Path\n"
-        "from kinspect.inspector.lint.schema import PackError, load_pack\n"
+        "from kinspect.inspector.lint.packs import PackError, load_pack\n"
         "try: load_pack(Path(sys.argv[1]), {})\n"
         "except PackError as error: print(error.faults[0].message)\n"
     )

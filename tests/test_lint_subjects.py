@@ -16,7 +16,7 @@ from kinspect.inspector.lint.catalogue import ENGINE_VALUES, Catalogue
 from kinspect.inspector.lint.engine import evaluate
 from kinspect.inspector.lint.finding_places import MAX_MATCHES
 from kinspect.inspector.lint.nodes import Expression, Values
-from kinspect.inspector.lint.schema import Pack, parse_pack
+from kinspect.inspector.lint.packs import Pack, parse_pack
 from kinspect.inspector.metrics.catalogue import specs
 from kinspect.inspector.model import (
     Access,

@@ -19,7 +19,7 @@ from kinspect.inspector.compile.diagnostics import names_files
 from kinspect.inspector.explain.code.texts import texts_of
 from kinspect.inspector.guest import readable_files
 from kinspect.inspector.lint.baseline import read as read_baseline
-from kinspect.inspector.lint.schema import load_pack
+from kinspect.inspector.lint.packs import load_pack
 from kinspect.inspector.lint.settings import load as load_settings
 from kinspect.inspector.metrics.catalogue import specs
 from kinspect.inspector.pipeline.collecting import collect

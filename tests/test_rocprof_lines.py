@@ -32,6 +32,7 @@ from kinspect.inspector.profile.placing.addresses import (
     align,
     disassembled,
 )
+from kinspect.inspector.profile.placing.line_measures import measure_of, with_lines
 from kinspect.inspector.profile.placing.lines import (
     Landing,
     Unplaced,
@@ -41,7 +42,7 @@ from kinspect.inspector.profile.placing.lines import (
     position,
 )
 from kinspect.inspector.profile.placing.sequence import in_sequence
-from kinspect.inspector.profile.placing.stalls import measure_of, source_costs, with_lines
+from kinspect.inspector.profile.placing.stalls import source_costs
 from kinspect.inspector.profile.placing.stalls import stalls as stalled_lines
 from kinspect.inspector.profile.reading import read
 from msgspec.structs import replace

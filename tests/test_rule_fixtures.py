@@ -18,8 +18,8 @@ from kept_compiles import collect_kept
 from kinspect.inspector.base.documents import yaml_loader
 from kinspect.inspector.lint.engine import judge
 from kinspect.inspector.lint.expr import compile_condition
+from kinspect.inspector.lint.packs import Pack, Rule, load_named
 from kinspect.inspector.lint.rule import NO_RULES
-from kinspect.inspector.lint.schema import Pack, Rule, load_named
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import catalogue as rule_catalogue
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.cli.group import run
+from kinspect.inspector.lint.packs import bundled_packs, load_packs
 from kinspect.inspector.lint.packschema import pack_schema
-from kinspect.inspector.lint.schema import bundled_packs, load_packs
 from kinspect.inspector.metrics.catalogue import specs
 
 OWN = """\

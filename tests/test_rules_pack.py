@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from kinspect.inspector.lint.engine import evaluate
-from kinspect.inspector.lint.schema import DEFAULT_PACK, Pack, Rule, load_named
+from kinspect.inspector.lint.packs import DEFAULT_PACK, Pack, Rule, load_named
 from kinspect.inspector.model import (
     Finding,
     KernelReport,

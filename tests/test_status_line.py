@@ -247,7 +247,7 @@ def test_a_launch_tells_how_far_it_is(tmp_path: Path, is_watched: bool) -> None:
     (tmp_path / "telling.py").write_text(TELLING)
     told: list[dict[str, str]] = []
     command = [sys.executable, str(tmp_path / "telling.py")]
-    process = EmulatorProcess(command, told=told.append if is_watched else None)
+    process = EmulatorProcess(command, on_message=told.append if is_watched else None)
     array = (ctypes.c_char * 64)()
     reply = process.launch({}, [LaunchBuffer(ctypes.addressof(array), 64, "x")])
     process.close()

@@ -23,7 +23,7 @@ from kinspect.inspector.compare.sweep.sweeping import (
 from kinspect.inspector.compare.trials.outcome import run_trial
 from kinspect.inspector.compare.trials.trial_run import Trials, TryRequest
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
-from kinspect.inspector.lint.schema import parse_pack
+from kinspect.inspector.lint.packs import parse_pack
 from kinspect.inspector.pipeline.analysis import catalogue
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect as analysed

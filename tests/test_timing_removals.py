@@ -178,9 +178,10 @@ def test_shorter_accesses_save_no_more_than_units_are_relieved_of(
         for us, share in ((100.0, 0.3), (60.0, 0.45))
     )
     monkeypatch.setattr(savings, "timed", lambda _: after)
-    monkeypatch.setattr(savings, "_place", lambda *_: frozenset())
-    monkeypatch.setattr(savings, "_without", lambda *_: timing)
-    for what, percent in (("conflicts", 23.0), ("lines", 23.0), ("vector", 40.0)):
+    percents = {"conflicts": 23.0, "lines": 23.0, "vector": 40.0}
+    monkeypatch.setattr(savings, "_sites", lambda *_: frozenset())
+    monkeypatch.setattr(savings, "_CURES", dict.fromkeys(percents, lambda *_: timing))
+    for what, percent in percents.items():
         assert saved_percent(timing, now, Removal(cast("Removed", what))) == percent
 
 

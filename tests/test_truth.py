@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from kept_compiles import collect_kept
 from kinspect.inspector.compile.diagnostics import assembly_in_error, scan
-from kinspect.inspector.lint.schema import DEFAULT_PACK, load_named
+from kinspect.inspector.lint.packs import DEFAULT_PACK, load_named
 from kinspect.inspector.metrics.code_copies import mnemonics
 from kinspect.inspector.metrics.matrix import multiplied
 from kinspect.inspector.model import ErrorRecord, KernelReport, Report, SourceLoc

@@ -970,7 +970,7 @@ def test_every_cure_of_the_bundled_packs_is_complete() -> None:
     ],
 )
 def test_faults_of_cures_are_told(cure: str, fault: str) -> None:
-    from kinspect.inspector.lint.schema import PackError, parse_pack
+    from kinspect.inspector.lint.packs import PackError, parse_pack
     from kinspect.inspector.pipeline.analysis import catalogue
 
     text = f"""

@@ -38,7 +38,7 @@ from ..inspector.compile.pool import Compiler
 from ..inspector.explain.view import path_of
 from ..inspector.model import Change, ChangeKind, ErrorRecord, KernelReport, Variant
 from ..inspector.pipeline.capturing import COMPILED, variants_of
-from ..inspector.pipeline.hip_sources import compile_point, options_of
+from ..inspector.pipeline.hip_sources import options_of
 from ..inspector.pipeline.jobs import Job, Request, compile_and_report, settings_of
 from ..inspector.pipeline.naming import portable
 
@@ -243,9 +243,8 @@ def compiled_variant(
     analysis = replace(request.analysis, sample=None)  # recompiled code is not emulated
     job = Job((0, 0), path, variant, compiler.settings, request.overrides, analysis)
     if is_hip(report):
-        outcome = compile_point(replace(job, hip=options_of(request)))
-    else:
-        outcome = compile_and_report(job, compiler)
+        job = replace(job, hip=options_of(request))
+    outcome = compile_and_report(job, compiler)
     if outcome.error is not None:
         raise KinspectError(f"{outcome.error.stage}: {outcome.error.message}", outcome.error.hint)
     if not outcome.reports:

@@ -74,7 +74,7 @@ def emulate(
         seconds=time_limit,
         test=test,
         only_selects=is_confined(),
-        smaller="" if sample else "for faults and counts without results: sample=8",
+        advice="" if sample else "for faults and counts without results: sample=8",
     )
     return Emulation(run_emulation(request, dict(os.environ), ended_with_this_process))
 

@@ -32,7 +32,7 @@ from ..explain.items import NamedItem, NamedKey, item_of, keys_of, located
 from ..formats import agent, diff_agent, emulation_agent, item_agent, lint_agent, try_agent
 from ..formats.agent_calls import SIGNATURE, TOOLS, AgentCalls, Argument, ToolCalls
 from ..lint.lint_results import CheckedKernel
-from ..lint.schema import DEFAULT_PACK
+from ..lint.packs import DEFAULT_PACK
 from ..model import Finding, KernelReport, Report
 from ..pipeline import printed_ids
 from .analysing import analyze

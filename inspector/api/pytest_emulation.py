@@ -59,7 +59,7 @@ def run_session(
         argv=tuple(arguments),
         arch=machines.load(arch or DEFAULT_ARCH).arch,
         is_pytest_session=True,
-        smaller="for fewer tests: pytest --kinspect-emulate -k NAME",
+        advice="for fewer tests: pytest --kinspect-emulate -k NAME",
     )
     sys.stdout.flush()
     is_main = threading.current_thread() is threading.main_thread()  # only there signals arrive

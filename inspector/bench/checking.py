@@ -27,7 +27,7 @@ from ..base.staging import scratch_folder
 from ..base.status import doing
 from ..compile.environment import guest_environment
 from ..compile.worker import START_SECONDS, Worker, WorkerLostError
-from ..pipeline.capturing import emulator_command
+from ..pipeline.emulator_command import emulator_command
 from .suite.catalogue import KernelFile
 from .suite.checks import CRASHED, CaseCheck, CheckedDevice, Description, KernelCheck
 

@@ -14,7 +14,6 @@ from ..model import KernelReport, Report, value_of
 from ..pipeline.jobs import Request, beside, timing
 from .collected import check_one_launch, collected
 from .declared import command, option
-from .kept import keeping
 from .options import (
     ARGUMENTS,
     CLOCK,
@@ -32,6 +31,7 @@ from .options import (
 )
 from .progress import print_problems
 from .signals import INTERRUPTED
+from .storage_errors import storing
 from .target_options import (
     SET,
     ScriptCommand,
@@ -134,7 +134,7 @@ def analyze(
     report = collected(request, partial=not try_cures)
     check_one_launch(report, time_us)
     if recorder is not None:
-        with keeping():
+        with storing():
             recorder.write_report(report)
     interrupted = False
     if try_cures:
@@ -155,7 +155,7 @@ def analyze(
     elif save is not None:
         from ..report import saved
 
-        with keeping():
+        with storing():
             saved.save(report, save)
     # Failures are in the report and, one line each, on stderr.
     print_problems(report.errors, notes)

@@ -36,10 +36,10 @@ from ..bench.suite.case_files import (
 )
 from ..bench.suite.catalogue import checkable, find
 from .declared import argument, command, option
-from .kept import keeping, say_unkept
 from .options import COLOR, OUTPUT, Amount, format_option, result_stream, split_list
 from .progress import print_error
 from .signals import INTERRUPTED, interrupted
+from .storage_errors import report_storage_error, storing
 from .target_options import ARGV, ScriptCommand
 
 MOST_TUNED = 32
@@ -127,7 +127,7 @@ def bench(
     with result_stream(output) as stream:
         _write(result, style, form, stream, color)
     if history is not None:
-        with keeping():
+        with storing():
             history.add(result)
     return _status(result, ended)
 
@@ -138,7 +138,7 @@ def _usable_history() -> History | None:
     try:
         history.check_readable()
     except KinspectError as error:
-        say_unkept(error)
+        report_storage_error(error)
         return None
     return history
 

@@ -40,8 +40,8 @@ def diff_command(
         metavar="PATH|LABEL",
     ),
     sets: tuple[str, ...] = option(
-        "Options of the backend.  Once: against the kernel as it is; twice: one against the "
-        "other.  Both are compiled from the same TTIR.",
+        "Options of the backend, compiled from the same TTIR; of a HIP source, macros and template "
+        "parameters.  Once: against the kernel as it is; twice: one against the other.",
         "--set",
         "--with",
         metavar="NAME=V[,NAME=V...]",

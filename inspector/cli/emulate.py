@@ -148,7 +148,7 @@ def emulate(
             sets=sets,
             seconds=time_limit,
             test=test,
-            smaller=_smaller(sample),
+            advice=_advice(sample),
         )
         signals = partial(signals_for, repeated=signal.SIGTERM)
         result = run_emulation(request, dict(os.environ), signals)
@@ -166,7 +166,7 @@ def emulate(
     return status
 
 
-def _smaller(sample: int | None) -> str:
+def _advice(sample: int | None) -> str:
     """The command line with fewer workgroups of each launch, in words; "" where one is run."""
     fewer = _SAMPLE if sample is None else sample // 8
     if not fewer:
@@ -204,7 +204,7 @@ def _emulate_code(code: CodeLaunch, form: str, output: Path | None, *, profile: 
     from ..pipeline.emulation import exit_status_of
     from ..present import text
 
-    result = launch_code(code, lambda told: print_message(f"{told}; {_smaller(code.sample)}"))
+    result = launch_code(code, lambda warning: print_message(f"{warning}; {_advice(code.sample)}"))
     for is_error, printed in result.printed:
         click.echo(printed, nl=False, err=is_error or (form == "json" and output is None))
     with result_stream(output) as stream:

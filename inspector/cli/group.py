@@ -173,13 +173,13 @@ def run(args: Sequence[str]) -> int:
     # Most commands write a partial result when they are interrupted; the status says so.
     if interrupted():
         return INTERRUPTED
-    return 2 if _something_failed() else status
+    return 2 if _has_storage_error() else status
 
 
-def _something_failed() -> bool:
-    """Whether a result could not be kept; what may have noticed is loaded by then."""
-    kept = sys.modules.get(f"{__package__}.kept")
-    return kept is not None and kept.something_failed()
+def _has_storage_error() -> bool:
+    """Whether a result could not be stored; the module that reported it is loaded by then."""
+    storage_errors = sys.modules.get(f"{__package__}.storage_errors")
+    return storage_errors is not None and storage_errors.take_reported()
 
 
 def _run(args: Sequence[str]) -> int:

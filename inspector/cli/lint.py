@@ -22,7 +22,6 @@ from ..pipeline.lint_plan import LintOptions, LintPlan, make_plan
 from ..pipeline.linting import analysis_for, judged_events
 from ..pipeline.linting import lint as run
 from .declared import command, option
-from .kept import keeping
 from .options import (
     ARGUMENTS,
     COLOR,
@@ -37,6 +36,7 @@ from .options import (
 )
 from .progress import CompileProgress, print_problems
 from .signals import end_as_interrupted
+from .storage_errors import storing
 from .target_options import (
     SET,
     ScriptCommand,
@@ -176,12 +176,12 @@ def _linted(
         events = recorder.record_events(judged_events(request, WithHistoryFigures(judge), archs))
     report, accepted = run(CompileProgress().watched(events), request, plan)
     if recorder is not None:
-        with keeping():
+        with storing():
             recorder.write_lint(report)
     if accepted is not None and plan.baseline is not None:
         from ..lint import baseline as baselines
 
-        with keeping():
+        with storing():
             baselines.write(accepted, plan.baseline)
     return report
 

@@ -20,8 +20,8 @@ from ..base.limits import COMPILE_SECONDS, MOST_SECONDS, natural
 from ..base.streams import PlainStream, dump_json, plain, underneath
 from ..base.writing import replacing_text, unwritable
 from .declared import Options, option
-from .kept import keeping, say_unkept
 from .progress import print_message
+from .storage_errors import report_storage_error, storing
 
 if TYPE_CHECKING:
     from ..bench.history.recorder import HistoryRecorder
@@ -203,7 +203,7 @@ def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
     Control codes are spelled out, so that no text steers the terminal that shows it.
 
     A device or pipe (/dev/null, /dev/stderr) is written to, never replaced, and no file by an empty
-    one. Where the file cannot be written, that is an error in the end (`keeping`), and the result
+    one. Where the file cannot be written, that is an error in the end (`storing`), and the result
     goes to stdout.
 
     Args:
@@ -223,7 +223,7 @@ def result_stream(output: Path | None, *, log: bool = True) -> Iterator[TextIO]:
         print_message(f"{output} stays as it was: there is no result")
         return
     is_written = False
-    with keeping():
+    with storing():
         write_result(output, text.getvalue())
         is_written = True
     if not is_written:
@@ -297,7 +297,7 @@ def history_recorder(command: str, history: bool, label: str | None) -> HistoryR
     try:
         return HistoryRecorder(command, label)
     except KinspectError as error:
-        say_unkept(error)
+        report_storage_error(error)
         return None
 
 

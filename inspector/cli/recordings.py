@@ -14,7 +14,6 @@ from ..base.errors import KinspectError
 from ..base.limits import COMPILE_SECONDS
 from ..base.version import VERSION
 from .declared import argument, command, option, options
-from .kept import keeping
 from .options import (
     CLOCK,
     COMPILE,
@@ -29,6 +28,7 @@ from .options import (
     write_form,
 )
 from .progress import print_problems
+from .storage_errors import storing
 
 if TYPE_CHECKING:
     from ..model import KernelReport
@@ -239,7 +239,7 @@ def import_(
     errors = (*result.recording.errors, *result.errors)
     print_problems(errors, ())
     if save is not None:
-        with keeping():
+        with storing():
             _save_reports(result, save)
     return 2 if errors else 0
 

@@ -101,7 +101,10 @@ def _context(run: PrintedRun) -> click.Context:
 def _analyzed(
     run: PrintedRun, context: click.Context, printed: PrintedKernel
 ) -> tuple[KernelReport | None, dict[str, RuleText]]:
-    """Analyses a kernel as the run did, with the run's rules."""
+    """Analyses a kernel as the run did, with the run's rules; None if it is not there any more.
+
+    The options are those of `analyze`, `lint` and `try`, by the names of their parameters.
+    """
     options = context.params
     target: TargetOptions = target_of(context).with_triton(options["tritons"])
     pack, plan = recommended_pack(), None
@@ -124,12 +127,10 @@ def _analyzed(
         analysis = None if options["no_time"] else timing(**beside(options["arguments"]))
         passes = not options["no_passes"]
         request = target.request(passes=passes, emulate=options["emulate"], analysis=analysis)
-    kernel = None
-    for attempt in (_narrowed(request, printed), request):
-        kernel = kernel or _kernel(attempt, printed.key)
-    if kernel is None or plan is None:
-        return kernel, {rule.text.id: rule.text for rule in pack.rules}
-    return _judged(kernel, plan)
+    kernel = _kernel(_narrowed(request, printed), printed.key) or _kernel(request, printed.key)
+    if kernel is not None and plan is not None:
+        return _judged(kernel, plan)
+    return kernel, {rule.text.id: rule.text for rule in pack.rules}
 
 
 def _kernel(request: Request, key: str) -> KernelReport | None:

@@ -26,8 +26,8 @@ from ..compile.hip.options import HipOptions
 from ..pipeline.analysis_options import Overrides
 from .declared import Options, option, taken
 from .group import names_a_target
-from .kept import usable_cache
 from .options import COMPILE, LAUNCH, SOURCE_ROOT, WORDS, Amount, split_list
+from .storage_errors import usable_cache
 
 if TYPE_CHECKING:
     from ..formats.agent_calls import AgentCalls

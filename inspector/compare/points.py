@@ -65,9 +65,7 @@ def run(
         KinspectError: nothing can be compiled at all: no usable Triton, or an unwritable store.
     """
     if job.hip is not None:
-        from ..pipeline.hip_sources import compile_point
-
-        outcome = compile_point(job)
+        outcome = compile_and_report(job)
         kept = made(outcome.reports[0]) if outcome.reports else None
         return Ran(kept, outcome.error, outcome.from_store, outcome.seconds)
     from ..compile.pool import compiler_of_process

@@ -19,9 +19,10 @@ from ..compile.tritons import Interpreter
 from ..compile.tritons import resolve as interpreter
 from ..model import ErrorRecord, KernelReport, SourceLoc, Variant
 from ..pipeline.analysis import tool_versions
-from ..pipeline.capturing import COMPILED, check_names, variants_of
+from ..pipeline.capturing import COMPILED, variants_of
 from ..pipeline.jobs import CompileOutcome, Job, Request, compile_and_report, settings_of
 from ..pipeline.naming import label_of
+from ..pipeline.sweep_point import check_names
 from .stages import Comparison, Side, compare
 
 

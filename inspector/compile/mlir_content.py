@@ -19,14 +19,19 @@ from .mlir_text import LayoutAliases, strip_locations
 
 _RESULTS = re.compile(r"((?:%[\w$.-]+(?::\d+)?(?:, )?)+) = ")
 _NAME = re.compile(r"%[\w$.-]+")
-# A name that is bound here (`%acc = %init`, `%x: f32`), or one that is used (`%pair#1`).
+# A name that is bound here (`%acc = %init`, `%x: f32`), or one that is used: of `%pair#1` the
+# second group is which of the pair's values.
 _VALUE = re.compile(r"(%[\w$.-]+)(?:(?= = )|(?=:)|(#\d+)?)")
 _COMMENT = re.compile(r"\s*//.*$")
+# A string, an arrow, a bracket (`<{` and `}>` around properties are one), or what lies between.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|->|<\{|\}>|[<>(){}\[\]]|[^"<>(){}\[\]-]+|-')
 _POINTER = re.compile(r"!tt\.ptr<[^<>]*>(?:, )?")
-_WORD = re.compile(r"\battributes\b")
-_KEYWORDS_ARE_ATTRIBUTES = "rocdl."
-"""A dialect whose operations have nothing but operands and attributes."""
+_POINTER_NOT_IN_TENSOR = re.compile(rf"(?<!x){_POINTER.pattern}")
+_ATTRIBUTES_KEYWORD = re.compile(r"\battributes\b")
+_ROCDL = "rocdl."
+"""Prefix of a dialect whose operations have nothing but operands and attributes."""
+_Keys = tuple[str, str]
+"""The keys of a statement: full and bare."""
 
 
 class KeyedStatement(Struct, frozen=True):
@@ -65,14 +70,13 @@ def content_of(text: str) -> Content:
 
 def changed_lines(first: Content, second: Content, *, bare: bool) -> tuple[set[str], set[str]]:
     """Returns the lines of each side without a counterpart, by `bare` or `full` keys."""
-    if bare:
-        keys = first.bare - second.bare, second.bare - first.bare
-    else:
-        keys = first.full - second.full, second.full - first.full
-    return tuple(  # type: ignore[return-value]
-        {s.line.strip() for s in side.statements if (s.bare if bare else s.full) in unmatched}
-        for side, unmatched in zip((first, second), keys, strict=True)
-    )
+    return _lines_without(first, second, bare), _lines_without(second, first, bare)
+
+
+def _lines_without(side: Content, other: Content, bare: bool) -> set[str]:
+    """The lines of a side that have no counterpart on the other."""
+    unmatched = side.bare - other.bare if bare else side.full - other.full
+    return {s.line.strip() for s in side.statements if (s.bare if bare else s.full) in unmatched}
 
 
 def _statements(text: str) -> Iterator[KeyedStatement]:
@@ -82,9 +86,8 @@ def _statements(text: str) -> Iterator[KeyedStatement]:
     over the key of the statement that opened the region around it.
     """
     aliases = LayoutAliases()
-    values: dict[str, tuple[str, str]] = {}
-    # Keys (full, bare) of the statements that opened the regions around the line.
-    regions: list[tuple[str, str]] = []
+    values: dict[str, _Keys] = {}
+    regions: list[_Keys] = []  # of the statements that opened the regions around the line
     for line in strip_locations(text).splitlines():
         if aliases.define(line) is not None:
             continue
@@ -107,11 +110,12 @@ def _statements(text: str) -> Iterator[KeyedStatement]:
         yield KeyedStatement(line, full, bare)
 
 
-def _forms(
-    text: str, values: dict[str, tuple[str, str]], bound_names: list[str]
-) -> tuple[str, str]:
-    """A statement's text, full and bare, with its operands' keys in place of their names."""
-    operands: list[tuple[str, str]] = []
+def _forms(text: str, values: dict[str, _Keys], bound_names: list[str]) -> tuple[str, str]:
+    """A statement's text, full and bare, with its operands' keys in place of their names.
+
+    Appends the names that the statement binds to `bound_names`.
+    """
+    operands: list[_Keys] = []
 
     def placeholder(match: re.Match[str]) -> str:
         end = match.end()
@@ -129,7 +133,8 @@ def _forms(
 
 
 def _bare(form: str) -> str:
-    if form.startswith(_KEYWORDS_ARE_ATTRIBUTES):
+    """The form without attributes, the types of operands, and pointer types."""
+    if form.startswith(_ROCDL):
         return " ".join([form.split()[0], *_NAME.findall(form)])
     tokens = _TOKEN.findall(form)
     opens_region = tokens and tokens[-1] == "{"
@@ -139,17 +144,9 @@ def _bare(form: str) -> str:
         arrow = len(types) - 1 - types[::-1].index("->")
         types = types[arrow + 1 :]
     text = f"{''.join(head)} : {''.join(types)}" if types else "".join(head)
-    text = (
-        _POINTER.sub("", _WORD.sub("", text))
-        if "tensor<" not in text
-        else _without_pointer_types(text)
-    )
+    pointer = _POINTER_NOT_IN_TENSOR if "tensor<" in text else _POINTER
+    text = pointer.sub("", _ATTRIBUTES_KEYWORD.sub("", text))
     return " ".join(text.split()) + (" {" if opens_region else "")
-
-
-def _without_pointer_types(text: str) -> str:
-    """The text without pointer types, except for those that are element types of tensors."""
-    return re.sub(r"(?<!x)" + _POINTER.pattern, "", _WORD.sub("", text))
 
 
 def _without_attributes(tokens: Sequence[str]) -> list[str]:

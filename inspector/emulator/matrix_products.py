@@ -20,8 +20,10 @@ from ..isa.dataflow.operands import half_bits
 from .registry import Step
 from .waves import I32, Array, Waves
 
-_NAMES: Final = count()
+_MEMO_KEYS: Final = count()
 """Keys of `Waves.memo`, each used once in this process."""
+BlockStep = tuple[int, Step, int]
+"""The registers that an instruction reads or writes, its step, and its index."""
 
 
 class MatrixOperand(Struct, frozen=True):
@@ -80,6 +82,8 @@ class MatrixProduct(Struct, frozen=True):
         multiply: their numbers -> product, contiguous.
         arrange: product -> a view [register, ..., wave, ..., lane] of D.
         layout: names `arrange`.
+        finish: adds C to the arranged product and writes D.
+        written: the registers of D.
         accumulator: D and C where the next product may go on from the sum; None: it may not.
     """
 
@@ -105,7 +109,7 @@ def _bits(rows: slice) -> int:
 class _Share(Struct):
     """An operand's numbers for several steps; `uses` counts them."""
 
-    name: int
+    key: int
     bits: int
     uses: int = 0
 
@@ -126,17 +130,15 @@ class _Plan(Struct):
     goes_on: bool = False
 
 
-def link(steps: list[tuple[int, Step, int]]) -> list[tuple[int, Step, int]]:
-    """The steps of a block, its products linked where they share something.
-
-    `steps`: (registers that it reads or writes, step, index of the instruction).
-    """
+def link(steps: list[BlockStep]) -> list[BlockStep]:
+    """The steps of a block, its products linked where they share something."""
     plans: dict[int, _Plan] = {}
     shares: dict[tuple[Any, ...], _Share] = {}
     chains: dict[int, int] = {}  # registers of D -> the last product that wrote them
     for index, (touched, step, _) in enumerate(steps):
         if not isinstance(step, MatrixProduct):
-            _forget(shares, chains, touched)
+            _forget(shares, touched)
+            _end_chains(chains, touched)
             continue
         plan = _Plan(_shared(shares, step.left), _shared(shares, step.right))
         plan.left_use, plan.right_use = plan.left.uses, plan.right.uses + (plan.right is plan.left)
@@ -144,9 +146,7 @@ def link(steps: list[tuple[int, Step, int]]) -> list[tuple[int, Step, int]]:
         plan.right.uses += 1
         plans[index] = plan
         _continue_chain(steps, plans, chains, index, step)
-        written = _bits(step.written)
-        for key in [key for key, share in shares.items() if share.bits & written]:
-            del shares[key]
+        _forget(shares, _bits(step.written))
     linked = list(steps)
     for index, plan in plans.items():
         touched, product, site = steps[index]
@@ -158,43 +158,50 @@ def link(steps: list[tuple[int, Step, int]]) -> list[tuple[int, Step, int]]:
 
 def _shared(shares: dict[tuple[Any, ...], _Share], source: MatrixOperand) -> _Share:
     """Returns the share of an operand, the one from an earlier product if there is one."""
-    return shares.setdefault(source.key, _Share(next(_NAMES), source.bits))
+    return shares.setdefault(source.key, _Share(next(_MEMO_KEYS), source.bits))
 
 
-def _forget(shares: dict[tuple[Any, ...], _Share], chains: dict[int, int], touched: int) -> None:
-    """Ends the sharing of registers that an instruction reads or writes."""
+def _forget(shares: dict[tuple[Any, ...], _Share], touched: int) -> None:
+    """Ends the sharing of operands some of whose registers are touched."""
     for key in [key for key, share in shares.items() if share.bits & touched]:
         del shares[key]
+
+
+def _end_chains(chains: dict[int, int], touched: int) -> None:
+    """Ends the chains of sums some of whose registers are touched."""
     for bits in [bits for bits in chains if bits & touched]:
         del chains[bits]
 
 
 def _continue_chain(
-    steps: list[tuple[int, Step, int]],
+    steps: list[BlockStep],
     plans: dict[int, _Plan],
     chains: dict[int, int],
     index: int,
     product: MatrixProduct,
 ) -> None:
-    """Ties a product to the one that wrote its C, if nothing else has looked there since."""
-    keeps = product.accumulator
+    """Ties a product to the one that wrote its C, if nothing else has looked there since.
+
+    A chain's sum is in its registers only behind its last product. So a product that reads them as
+    an operand ends it; one that touches them otherwise does too, once it may have continued it.
+    """
+    accumulator = product.accumulator
     operands = product.left.bits | product.right.bits
-    for bits in [bits for bits in chains if bits & operands]:
-        del chains[bits]
-    target = _bits(keeps.rows) if keeps is not None else 0
+    _end_chains(chains, operands)
+    target = _bits(accumulator.rows) if accumulator is not None else 0
     before = chains.get(target)
-    if before is not None and keeps is not None and keeps.start == keeps.rows:
+    if before is not None and accumulator is not None and accumulator.start == accumulator.rows:
         earlier = steps[before][1]
         assert isinstance(earlier, MatrixProduct)
         if earlier.layout == product.layout:
             plans[before].goes_on = plans[index].follows = True
             plans[index].chain = plans[before].chain
-    for bits in [bits for bits in chains if bits & steps[index][0]]:
-        del chains[bits]
-    if keeps is not None and not target & operands:
+    touched, _, _ = steps[index]
+    _end_chains(chains, touched)
+    if accumulator is not None and not target & operands:
         chains[target] = index
         if plans[index].chain < 0:
-            plans[index].chain = next(_NAMES)
+            plans[index].chain = next(_MEMO_KEYS)
 
 
 def _linked(product: MatrixProduct, plan: _Plan) -> Step:
@@ -202,10 +209,10 @@ def _linked(product: MatrixProduct, plan: _Plan) -> Step:
     left = _reader(product.left, plan.left, plan.left_use)
     right = _reader(product.right, plan.right, plan.right_use)
     multiply, arrange, finish = product.multiply, product.arrange, product.finish
-    keeps, chain = product.accumulator, plan.chain
-    if keeps is None or not (plan.follows or plan.goes_on):
+    accumulator, chain = product.accumulator, plan.chain
+    if accumulator is None or not (plan.follows or plan.goes_on):
         return lambda waves: finish(waves, arrange(multiply(left(waves), right(waves))))
-    target = _bits(keeps.rows)
+    target = _bits(accumulator.rows)
 
     def begin(waves: Waves) -> None:
         numbers = multiply(left(waves), right(waves))
@@ -213,15 +220,15 @@ def _linked(product: MatrixProduct, plan: _Plan) -> Step:
             waves.memo.pop(chain, None)
             finish(waves, arrange(numbers))
             return
-        if keeps.start is None:
-            waves.memo[chain] = keeps.add(numbers, keeps.constant)
+        if accumulator.start is None:
+            waves.memo[chain] = accumulator.add(numbers, accumulator.constant)
             return
-        if keeps.integer:
+        if accumulator.integer:
             numbers = numbers.astype(I32)
         view = arrange(numbers)
-        np.add(view, keeps.registers(waves, keeps.start).reshape(view.shape), out=view)
-        if keeps.flush is not None:
-            keeps.flush(numbers)
+        np.add(view, accumulator.registers(waves, accumulator.start).reshape(view.shape), out=view)
+        if accumulator.flush is not None:
+            accumulator.flush(numbers)
         waves.memo[chain] = numbers
 
     def go_on(waves: Waves) -> None:
@@ -230,7 +237,7 @@ def _linked(product: MatrixProduct, plan: _Plan) -> Step:
         if before is None:
             finish(waves, arrange(numbers))
         else:
-            waves.memo[chain] = keeps.add(numbers, before)
+            waves.memo[chain] = accumulator.add(numbers, before)
 
     def end(waves: Waves) -> None:
         numbers = multiply(left(waves), right(waves))
@@ -238,8 +245,8 @@ def _linked(product: MatrixProduct, plan: _Plan) -> Step:
         if before is None:
             finish(waves, arrange(numbers))
             return
-        view = arrange(keeps.add(numbers, before))
-        np.copyto(keeps.registers(waves, keeps.rows).reshape(view.shape), view)
+        view = arrange(accumulator.add(numbers, before))
+        np.copyto(accumulator.registers(waves, accumulator.rows).reshape(view.shape), view)
 
     if not plan.follows:
         return begin
@@ -248,7 +255,7 @@ def _linked(product: MatrixProduct, plan: _Plan) -> Step:
 
 def _reader(source: MatrixOperand, share: _Share, use: int) -> Callable[[Waves], Array]:
     """Returns the reader of an operand that several products may share."""
-    rows, take, name, bits = source.rows, source.take, share.name, share.bits
+    rows, take, key, bits = source.rows, source.take, share.key, share.bits
     if share.uses == 1:
         return lambda waves: take(waves.u32[rows])
     last = use == share.uses - 1
@@ -256,13 +263,13 @@ def _reader(source: MatrixOperand, share: _Share, use: int) -> Callable[[Waves],
     def first(waves: Waves) -> Array:
         numbers = take(waves.u32[rows])
         if not waves.outstanding.registers & bits:
-            waves.memo[name] = numbers
+            waves.memo[key] = numbers
         else:
-            waves.memo.pop(name, None)
+            waves.memo.pop(key, None)
         return numbers
 
     def again(waves: Waves) -> Array:
-        numbers = waves.memo.pop(name, None) if last else waves.memo.get(name)
+        numbers = waves.memo.pop(key, None) if last else waves.memo.get(key)
         return take(waves.u32[rows]) if numbers is None else numbers
 
     return again if use else first

@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ..isa.dataflow.code_registers import decoded_instructions
 from ..isa.dataflow.effects import (
     RegisterEffect,
     effects_of,
@@ -20,7 +21,6 @@ from ..isa.dataflow.effects import (
     vector_rows,
 )
 from ..isa.dataflow.execution_target import ExecutionTarget
-from ..isa.dataflow.masked_writes import decoded_instructions
 from ..isa.dataflow.operands import EXEC, VCC, Decoded
 from ..isa.waitflow.counters import GenerationCounters, decode_wait, events_of
 from ..model import Function, Instruction

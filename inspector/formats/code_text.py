@@ -22,8 +22,8 @@ SIGNS: Mapping[str, tuple[str, str]] = MappingProxyType(
 """Severity of a finding -> its sign and style."""
 _BAR = 8
 """Characters of the bar of live registers."""
-_INDENT = 8
-"""Of instructions in assembly: LLVM writes a tab."""
+_TAB = 8
+"""Columns that LLVM indents instructions by; two are drawn."""
 
 
 def write(
@@ -47,17 +47,17 @@ def write(
         for column in columns:
             blank = " " if printed.spans else ""
             printed.append(f"{blank}{column.set(column.texts[number])}", column.styles[number])
-        blanks = len(line.text) - len(line.text.lstrip(" "))
-        printed.append("  " + (line.text[_INDENT - 2 :] if blanks >= _INDENT else line.text))
+        code = line.text
+        printed.append("  " + (code[_TAB - 2 :] if code.startswith(" " * _TAB) else code))
         paper.print(printed)
-    _findings(paper, lines)
+    _print_findings(lines, paper)
     if pressure is not None and pressure.budgets:
         budgets = ", ".join(
             f"{view.show(most)} for {view.show(waves)}" for waves, most in pressure.budgets
         )
-        told = f"┊ most registers for an occupancy (waves/SIMD): {budgets}"
+        legend = f"┊ most registers for an occupancy (waves/SIMD): {budgets}"
         paper.print(Line())
-        text.print_block(Paragraph(words(told, "weak")), paper)
+        text.print_block(Paragraph(words(legend, "weak")), paper)
 
 
 class _Column(Struct):
@@ -107,7 +107,7 @@ def _columns(
     styles = ["bold" if line.loop in hot else "dim" for line in lines]
     yield _Column("loop", [line.loop or "" for line in lines], styles)
     yield _Column("source", [*map(place, lines)], dim)
-    yield _Column("rule", [*map(_rules, lines)], [_style(line.findings) for line in lines])
+    yield _Column("rule", [*map(_rules, lines)], [*map(_rule_style, lines)])
 
 
 def _live_style(line: MarkedLine, pressure: RegisterPressure) -> str:
@@ -126,28 +126,26 @@ def _rules(line: MarkedLine) -> str:
     return f"{SIGNS[ordered[0].severity][0]} {ordered[0].rule}{more}"
 
 
-def _style(findings: Sequence[Finding]) -> str:
-    return SIGNS[_ordered(findings)[0].severity][1] if findings else ""
+def _rule_style(line: MarkedLine) -> str:
+    return SIGNS[_ordered(line.findings)[0].severity][1] if line.findings else ""
 
 
 def _ordered(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: [*SIGNS].index(finding.severity))
 
 
-def _findings(paper: Paper, lines: Sequence[MarkedLine]) -> None:
-    counts: dict[str, int] = {}
-    by_fingerprint: dict[str, Finding] = {}
+def _print_findings(lines: Sequence[MarkedLine], paper: Paper) -> None:
+    """Prints each finding once, with the number of lines that it points at."""
+    pointers: dict[tuple[str, str], list[Finding]] = {}
     for line in lines:
         for finding in line.findings:
-            key = f"{finding.fingerprint} {finding.message}"
-            counts[key] = counts.get(key, 0) + 1
-            by_fingerprint[key] = finding
-    if not counts:
+            pointers.setdefault((finding.fingerprint, finding.message), []).append(finding)
+    if not pointers:
         return
     paper.print(Line())
     items = []
-    for finding in _ordered(list(by_fingerprint.values())):
+    for finding in _ordered([same[-1] for same in pointers.values()]):
         mark = Span(f"{SIGNS[finding.severity][0]} {finding.rule}", finding.severity)
-        count = view.plural(counts[f"{finding.fingerprint} {finding.message}"], "line")
+        count = view.plural(len(pointers[finding.fingerprint, finding.message]), "line")
         items.append(Item(mark, "", f"{count}: {finding.message}"))
     text.print_block(Items(tuple(items)), paper)

@@ -77,9 +77,9 @@ def _side(kernel: KernelReport) -> dict[str, Any]:
 def _loops(pair: LoopPair) -> dict[str, Any]:
     return {
         "sides": [_loop(pair.left), _loop(pair.right)],
-        "per": list(pair.per) if pair.per is not None else None,
-        "basis": pair.basis,
-        "work_unit": pair.shared.work,
+        "per": list(pair.basis.divisors) if pair.basis.divisors is not None else None,
+        "basis": pair.basis.words,
+        "work_unit": pair.basis.work,
         "bound_per_work": list(bound) if (bound := pair.bound_per_work) is not None else None,
         "bound_units": [side.unit if side is not None else None for side in pair.bounds],
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from msgspec.structs import replace
@@ -15,16 +15,24 @@ from ..explain.view import plural
 from ..present.text import Line, Paper, paper_for
 
 WIDTH = 80
+"""Columns of a picture at most."""
 MOST_ROWS = 64
+"""Rows of a grid that are drawn."""
 _SWATCHES = (
     "bright_cyan", "bright_yellow", "bright_green", "bright_magenta", "bright_blue", "bright_red",
     "white", "cyan",
 )  # fmt: skip
+"""Colours of cells, one for the lanes of each row, over and over."""
 _GAP = 1
+"""Columns between two cells."""
+_FRAME = 4
+"""Columns of a row besides its labels and cells: two in front, a blank and a line between."""
 _MOST_TILES = 16, 8
-"""Rows and columns of tiles; more are put together where they lie in one wave."""
+"""Rows and columns of tiles; where there are more, those of one wave are drawn as one."""
 _TALL = 8
-"""Rows of cells that are drawn one by one; more of them become one where their lanes follow."""
+"""Rows of cells; where there are more, those with consecutive lanes are drawn as one."""
+_KEPT_BLANK = "\0"
+"""A blank at which no line is broken."""
 
 
 def write_list(
@@ -90,9 +98,9 @@ def write(drawn: Sequence[LayoutDrawing], stream: TextIO, *, color: bool | None 
 
 def _print_layout(paper: Paper, alias: str, described: Sequence[str]) -> None:
     """Prints a layout's parameters, none of which is broken over lines."""
-    # Parameters stay in one piece: their blanks are put back behind the wrapping.
+    # Long ones, lists of bases, may be broken between two of these.
     text = "  ".join(
-        word.replace("],[", "], [") if len(word) > WIDTH // 2 else word.replace(" ", "\0")
+        word.replace("],[", "], [") if len(word) > WIDTH // 2 else word.replace(" ", _KEPT_BLANK)
         for word in described
     )
     head = f"{alias}  " if alias else ""
@@ -102,7 +110,7 @@ def _print_layout(paper: Paper, alias: str, described: Sequence[str]) -> None:
         break_on_hyphens=False, drop_whitespace=True,
     )  # fmt: skip
     for line in lines:
-        paper.print(Line(line.replace("\0", " "), "dim"))
+        paper.print(Line(line.replace(_KEPT_BLANK, " "), "dim"))
 
 
 def _print_sentences(paper: Paper, *texts: str) -> None:
@@ -118,11 +126,15 @@ def _print_omitted(paper: Paper, more: str) -> None:
 
 def _print_registers(paper: Paper, grid: Grid) -> None:
     margin = len(grid.rows[-1])
-    available = min(paper.width, WIDTH) - margin - 4
+    available = min(paper.width, WIDTH) - margin - _FRAME
     lanes = [[square.number for square in row] for row in grid.squares]
-    across = _merged(lanes, available) if grid.is_run else 1
-    is_tall = grid.is_run and across == 1
-    down = _merged(list(zip(*lanes, strict=True)), _TALL, height=1) if is_tall else 1
+    digits = len(str(max(map(max, lanes))))
+    across = down = 1
+    if grid.is_run:
+        across = _merged(lanes, lambda cells: _row_width(len(lanes[0]), cells, digits) <= available)
+    if grid.is_run and across == 1:
+        columns = list(zip(*lanes, strict=True))
+        down = _merged(columns, lambda cells: len(lanes) // cells <= _TALL)
     if down > 1:
         _print_sentences(paper, f"({down} cells one below the other are drawn as one)")
     if across > 1:
@@ -144,15 +156,17 @@ def _print_registers(paper: Paper, grid: Grid) -> None:
     _print_omitted(paper, f"… {plural(left, 'row')} more" if left > 0 else "")
 
 
-def _merged(lines: Sequence[Sequence[int]], available: int, height: int = 0) -> int:
+def _row_width(count: int, merged: int, digits: int) -> int:
+    """Columns of a row of so many cells, if `merged` of them become one: `0–3`."""
+    label = digits if merged == 1 else 2 * digits + 1
+    return (label + _GAP) * (count // merged)
+
+
+def _merged(lines: Sequence[Sequence[int]], fits: Callable[[int], bool]) -> int:
     """How many cells of a line to merge, so that it fits; 1 if their lanes do not follow."""
     count = len(lines[0])
-    widest = len(str(max(max(line) for line in lines)))
     merged = 1
-    while count // merged > 1:
-        label = widest if merged == 1 else 2 * widest + 1
-        if (height or label + _GAP) * (count // merged) <= available:
-            break
+    while count // merged > 1 and not fits(merged):
         merged *= 2
         if any(
             line[index] != line[index - 1] + 1
@@ -175,7 +189,7 @@ def _print_rows(paper: Paper, corner: str, margin: int, grid: Grid) -> None:
     """Prints a grid in as many parts, one below the other, as the width asks for."""
     texts = (square.text for row in grid.squares for square in row)
     width = max(map(len, (*grid.columns, *texts))) + _GAP
-    available = min(paper.width, WIDTH) - len(corner) - (5 if grid.starts else 4)
+    available = min(paper.width, WIDTH) - len(corner) - _FRAME - bool(grid.starts)
     columns_per_part = max(1, available // width)
     for start in range(0, len(grid.columns), columns_per_part):
         part = slice(start, start + columns_per_part)

@@ -25,9 +25,9 @@ from ..emulator.machine import LaneAccess
 from ..emulator.registry import Step
 from ..emulator.steps import step_anywhere
 from ..emulator.waves import U32, Waves
+from ..isa.dataflow.code_registers import registers_of
 from ..isa.dataflow.effects import RegisterEffect
 from ..isa.dataflow.execution_target import ExecutionTarget
-from ..isa.dataflow.masked_writes import registers_of
 from ..isa.dataflow.operands import VECTOR_REGISTERS, Decoded, rows_of
 from ..isa.mnemonics import access_bits
 from ..model import Block, Function, Instruction

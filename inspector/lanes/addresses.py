@@ -275,7 +275,7 @@ class AddressSweep:
         """Carries out what is needed of a block."""
         waves, machine, masks = self._waves, self._machine, self._masks
         whole_waves, arms = self._whole_waves, self._arms
-        machine.seen = []
+        machine.accesses = []
         for planned in self._code.plan[number]:
             first_arm = arms.follow(planned.instruction, planned.effect) if arms is not None else 0
             if planned.is_plain and not (
@@ -303,7 +303,7 @@ class AddressSweep:
             offsets = None
             selected = masks.selected(planned.site) if reads & masks.held else 0
             if is_last and planned.address is not None:
-                machine.seen = []
+                machine.accesses = []
                 self.uncovered.pop(planned.site, None)
                 if planned.is_buffer:
                     parts = self._code.decoded[planned.site]
@@ -349,7 +349,8 @@ class AddressSweep:
     def _take_down(self, site: int, scattered: bool, offsets: Array | None) -> None:
         """Keeps the accesses that the probe has seen in the step of instruction `site`."""
         shape = (DRAWS, self._count, self._target.lanes)
-        for part, (space, where, usable, size, writes) in enumerate(self._machine.seen):
+        for part, (space, access, writes) in enumerate(self._machine.accesses):
+            where, usable = access.where, access.usable
             if where.size != DRAWS * self._count * self._target.lanes:
                 continue  # an access of some lanes at a time
             if usable is not None and offsets is not None:
@@ -358,7 +359,7 @@ class AddressSweep:
                 site,
                 part,
                 space,
-                size,
+                access.size,
                 writes,
                 where.reshape(shape).copy(),
                 None if usable is None or usable.all() else usable.reshape(shape).copy(),

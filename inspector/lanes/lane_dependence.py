@@ -22,9 +22,9 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from ..emulator.start import workgroup_registers
+from ..isa.dataflow.code_registers import CodeRegisters, registers_of
 from ..isa.dataflow.effects import RegisterEffect
 from ..isa.dataflow.execution_target import target_of
-from ..isa.dataflow.masked_writes import CodeRegisters, registers_of
 from ..isa.dataflow.operands import (
     EXEC,
     SCALAR_BIT,

@@ -1,13 +1,13 @@
-"""Drawn arguments and memory, by which a kernel is carried out without a launch.
+"""Random numbers in place of unknown arguments and memory, so that code runs without a launch.
 
-Several draws stand side by side, each as a workgroup of its own: arguments, memory and LDS differ
-from draw to draw, but for what is known of the arguments.
+Several draws are executed side by side, each as a workgroup of its own: arguments, memory and LDS
+differ from draw to draw, except for known arguments. What all draws agree on rests on no unknown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -23,6 +23,11 @@ ARGUMENTS_APART: Final = 1 << 16
 """Bytes from one draw's kernel argument segment to the next one's."""
 _WORDS: Final = 2048
 """Words of each segment that are drawn; those behind repeat them."""
+_POINTERS_END: Final = 256
+"""Bytes at the begin of the segment that hold addresses where nobody knows which words do."""
+_PAGE: Final = 4096
+_SCATTER: Final = 7919
+"""A prime by which neighbours in memory read words of the segment that lie far apart."""
 
 
 class Arguments(Struct, frozen=True):
@@ -48,14 +53,10 @@ class DrawnMemory(GlobalMemory):
     def __init__(self, arguments: Arguments) -> None:
         """Draws words that stand for sizes, strides and addresses; the known ones are set."""
         super().__init__(())
-        known = _LATEST.get("drawn")
-        if known is None or known.arguments != arguments:
-            random = np.random.default_rng(1)
-            words = _drawn_arguments(random, arguments)
-            known = _LATEST["drawn"] = _Drawn(arguments, words, random.bit_generator.state)
-        self._words = known.words
+        segments = _segments_for(arguments)
+        self._words = segments.words
         random = np.random.Generator(np.random.PCG64(0))
-        random.bit_generator.state = known.state
+        random.bit_generator.state = segments.state
         self._draws = _Draws(random)
         self.is_read = True
 
@@ -72,7 +73,7 @@ class DrawnMemory(GlobalMemory):
         """Returns argument words where addresses lie in their segments, else drawn memory."""
         if addresses.ndim > 1 and not self.is_read:
             self.pass_over(addresses.size * max(1, size // 4))
-            return _zeros(addresses, size)
+            return np.zeros(*_form(addresses, size))
         if addresses.ndim > 1 or size < 4:
             return self._draws.drawn(addresses, size)
         inside = addresses - KERNARG_ADDRESS
@@ -82,7 +83,7 @@ class DrawnMemory(GlobalMemory):
         word = inside % ARGUMENTS_APART // 4 + dwords
         if not known.all():
             word_index = addresses // 4 + dwords
-            word = np.where(known, word, word_index * 7919 + (word_index >> 11))
+            word = np.where(known, word, word_index * _SCATTER + word_index // _WORDS)
         rows: Array = self._words[draw, word % _WORDS]
         return rows
 
@@ -94,33 +95,47 @@ class DrawnMemory(GlobalMemory):
         """Nothing is kept."""
 
 
-class _Drawn(Struct, frozen=True):
-    """The words that were drawn for some arguments, and the generator's state behind them."""
+class _Segments(Struct, frozen=True):
+    """The argument segments for some arguments, and the generator's state after drawing them.
+
+    `words`: uint32 [draw, word].
+    """
 
     arguments: Arguments
     words: Array
     state: Mapping[str, Any]
 
 
-_LATEST: Final[dict[str, _Drawn]] = {}
-"""A kernel's analyses draw for the same arguments; nobody writes to the words."""
+_latest: _Segments | None = None
+"""A kernel's analyses draw for the same arguments, one after the other; nobody writes to them."""
 
 
-def _drawn_arguments(random: np.random.Generator, arguments: Arguments) -> Array:
-    """The words of the argument segments, uint32 [draw, word]; the known ones are set."""
-    # Numbers of lines and pages, of half lines, and no more than multiples of 16 bytes.
-    words = np.stack(
-        [
-            random.integers(5, 14, _WORDS) * 4096,
-            random.integers(200, 800, _WORDS) * 2 * 32 + 32,
-            random.integers(400, 1600, _WORDS) * 2 * 16 + 16,
-        ]
-    )
+def _segments_for(arguments: Arguments) -> _Segments:
+    global _latest
+    segments = _latest
+    if segments is None or segments.arguments != arguments:
+        random = np.random.default_rng(1)
+        words = _drawn_words(random, arguments)
+        segments = _latest = _Segments(arguments, words, random.bit_generator.state)
+    return segments
+
+
+def _drawn_words(random: np.random.Generator, arguments: Arguments) -> Array:
+    """The words of the argument segments; the known ones are set."""
+
+    def odd_multiples(number: int, low: int, high: int, count: int) -> Array:
+        return (random.integers(low, high, count) * 2 + 1) * number
+
+    # As sizes and strides: multiples of a page in one draw, of 32 or 16 and no more in the others.
+    pages = random.integers(5, 14, _WORDS) * _PAGE
+    halves_of_lines = odd_multiples(32, 200, 800, _WORDS)
+    words = np.stack([pages, halves_of_lines, odd_multiples(16, 400, 1600, _WORDS)])
     for offset in arguments.loose:
-        words[1:, offset // 4] += random.integers(0, 8, 2) * 2 + 1
-    for offset in arguments.pointers if arguments.pointers is not None else range(0, 256, 8):
-        words[:, offset // 4] = random.integers(5, 250, DRAWS) * 4096
-        words[:, offset // 4 + 1] = random.integers(1, 7, DRAWS) * 4096
+        words[1:, offset // 4] += odd_multiples(1, 0, 8, DRAWS - 1)
+    pointers = arguments.pointers
+    for offset in range(0, _POINTERS_END, 8) if pointers is None else pointers:
+        words[:, offset // 4] = random.integers(5, 250, DRAWS) * _PAGE
+        words[:, offset // 4 + 1] = random.integers(1, 7, DRAWS) * _PAGE
     for offset, word in arguments.words.items():
         words[:, offset // 4] = word & ALL
     return words.astype(U32)
@@ -133,7 +148,7 @@ class UnreadWords(MemoryWords):
         super().__init__(np.zeros(64, np.uint8), 64)
 
     def gather(self, offsets: Array, size: int) -> Array:
-        return _zeros(offsets, size)
+        return np.zeros(*_form(offsets, size))
 
     def scatter(self, offsets: Array, values: Array, size: int) -> None:
         """Nothing is kept."""
@@ -154,16 +169,16 @@ class DrawnWords(UnreadWords):
         self._draws.pass_over(count)
 
 
-def _zeros(places: Array, size: int) -> Array:
-    """Zeros in the shape that `MemoryWords.gather` has."""
+def _form(places: Array, size: int) -> tuple[tuple[int, ...], type[np.unsignedinteger[Any]]]:
+    """Shape and type of what `MemoryWords.gather` returns."""
     shape = places.shape if size < 4 else (size // 4, *places.shape)
-    return np.zeros(shape, {1: np.uint8, 2: np.uint16}.get(size, U32))
+    return shape, {1: np.uint8, 2: np.uint16}.get(size, U32)
 
 
 class _Draws:
-    """Small numbers, each lane's own; those that nobody looks at are passed over.
+    """Small numbers, each lane's own; below 64, and multiples of 16 where they are words.
 
-    What is drawn next does not depend on which loads somebody looks at.
+    Draws for loads that nobody looks at are skipped, so that those behind them stay the same.
     """
 
     def __init__(self, random: np.random.Generator) -> None:
@@ -172,27 +187,33 @@ class _Draws:
         """64-bit numbers of the generator that are still to be left out."""
 
     def drawn(self, places: Array, size: int) -> Array:
-        """Draws numbers in the shape that `MemoryWords.gather` has."""
         if self._passed:
             bits = self._random.bit_generator
             assert isinstance(bits, np.random.PCG64)
             bits.advance(self._passed)
             self._passed = 0
-        shape = places.shape if size < 4 else (size // 4, *places.shape)
-        kind = {1: np.uint8, 2: np.uint16}.get(size, U32)
+        shape, kind = _form(places, size)
         return self._random.integers(0, 64, shape).astype(kind) * kind(16 if size >= 4 else 1)
 
     def pass_over(self, count: int) -> None:
-        """Leaves out an even number of draws, of 32 bits each, of which none is rejected."""
+        """Skips an even number of draws: two are made of each number, and none is rejected."""
         self._passed += count // 2
 
 
+class ProbedAccess(NamedTuple):
+    """An access of a step, by the lanes of all waves."""
+
+    space: Literal["lds", "global"]
+    access: LaneAccess
+    writes: bool
+
+
 class Probe(ObservingMachine):
-    """A machine with drawn memory, which keeps the accesses of steps in `seen`."""
+    """A machine with drawn memory, which keeps the accesses of steps in `accesses`."""
 
     def __init__(self, memory: GlobalMemory) -> None:
         super().__init__(memory)
-        self.seen: list[tuple[str, Array, Array | None, int, bool]] = []
+        self.accesses: list[ProbedAccess] = []
         self.local = LocalMemory(1 << 30, 0)
         self.local.stride = 0
         self.drawn_lds = DrawnWords(np.random.default_rng(2))
@@ -201,12 +222,12 @@ class Probe(ObservingMachine):
         self.private.words = self.local.words
 
     def before_lds(self, access: LaneAccess, values: Array | None = None) -> None:
-        self.seen.append(("lds", access.where, access.usable, access.size, values is not None))
+        self.accesses.append(ProbedAccess("lds", access, values is not None))
 
     def before_global(
         self, access: LaneAccess, values: Array | None = None, *, atomic: bool = False
     ) -> None:
-        self.seen.append(("global", access.where, access.usable, access.size, values is not None))
+        self.accesses.append(ProbedAccess("global", access, values is not None))
 
     def note(self, kind: str, site: int, detail: str) -> None:
-        """Does nothing: troubles that drawn values lead to are none of the kernel's."""
+        """Does nothing: what goes wrong with drawn values need not go wrong in a launch."""

@@ -13,8 +13,8 @@ from ..model.metric import metric_of
 from .catalogue import Catalogue
 from .engine import evaluate, fingerprint
 from .finding_places import SourceText
+from .packs import parse_pack
 from .rule import Pack
-from .schema import parse_pack
 
 BUDGET = "budget"
 """The id that findings about budgets have."""

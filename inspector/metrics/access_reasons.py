@@ -1,10 +1,8 @@
-"""Reasons that an access of global memory is narrow, in words, with fixes.
+"""Reasons that an access of global memory or of LDS is narrow, in words, with fixes.
 
 Triton chooses the width of an access from facts that it proves of the addresses (contiguous
 elements in a row, the divisor of the first address, neighbours that share a mask) and from the
 layout's elements per lane. The smallest of these is the reason (`explain_global`).
-
-Reasons that an access of LDS is narrow, in words, with fixes.
 """
 
 from __future__ import annotations
@@ -28,9 +26,12 @@ from ..ttgir.axes.widths import WIDEST_BITS, Tile, WidthLimits, distinct_address
 from ..ttgir.linear import LinearLayout
 from ..ttgir.lowered import MATRIX_LAYOUTS
 from ..ttgir.matrix import k_dim
-from .alignment_reasons import ALIGNED, Reason, count, is_store, masked, not_aligned, with_mask
+from .alignment_reasons import not_aligned
 from .contiguity_reasons import explain_contiguity
+from .mask_reasons import masked, with_mask
+from .narrow_reasons import ALIGNED, Reason, count, is_store
 
+_SWIZZLED = frozenset(("swizzled_shared", "amd_rotating_shared"))
 _OF_SIZES = frozenset(("contiguity", "divisibility", "mask"))
 
 
@@ -183,13 +184,13 @@ def _contiguous_dim(tile: Tile, axes: Axes, dim: int) -> int | None:
     return longest if facts.contiguity[longest] > 1 else None
 
 
-def _wrong_order(tile: Tile, limits: WidthLimits, fastest: int) -> Reason:
-    """The reason of memory contiguous along dimension `fastest`, with elements along another."""
+def _wrong_order(tile: Tile, limits: WidthLimits, run_dim: int) -> Reason:
+    """The reason of memory contiguous along dimension `run_dim`, with elements along another."""
     dim = limits.dim
-    if limits.across == fastest:
+    if limits.across == run_dim:
         return Reason(
             "layout",
-            f"memory is contiguous along dim {fastest}, where neighbouring lanes lie, but a lane's"
+            f"memory is contiguous along dim {run_dim}, where neighbouring lanes lie, but a lane's"
             f" own elements lie side by side along dim {dim}: each moves one element",
             "Store tl.trans of the tile, with addresses and mask transposed too, or swap the"
             " operands of the product: tl.dot(tl.trans(b), tl.trans(a))."
@@ -198,14 +199,11 @@ def _wrong_order(tile: Tile, limits: WidthLimits, fastest: int) -> Reason:
         )
     return Reason(
         "order",
-        f"memory is contiguous along dim {fastest}, but neighbouring lanes and the elements of a"
+        f"memory is contiguous along dim {run_dim}, but neighbouring lanes and the elements of a"
         f" lane lie along dim {dim}",
-        f"Make dim {fastest} the fastest of the tile: swap the block's dimensions, or use tl.trans"
+        f"Make dim {run_dim} the fastest of the tile: swap the block's dimensions, or use tl.trans"
         " before the access.",
     )
-
-
-_SWIZZLED = frozenset(("swizzled_shared", "amd_rotating_shared"))
 
 
 def explain_lds(

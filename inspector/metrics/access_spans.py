@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _TENSOR_BITS: Final = 42
-"""Tensors are drawn at multiples of 2^44 bytes (`emulator.unknowns`), their parts nearby."""
+"""Tensors are drawn at multiples of 2^44 bytes (`lanes.unknowns`), their parts nearby."""
 
 Tensor = tuple[int, ...]
 """Where a tensor was drawn, by draw."""

@@ -25,7 +25,7 @@ from ..ttgir.axes.widths import (
 from ..ttgir.lowered import element_bits
 from ..ttgir.queries import LOOPS
 from .access_reasons import explain_global, explain_lds, narrow_load
-from .alignment_reasons import Reason
+from .narrow_reasons import Reason
 from .subject import Subject
 
 _LAYOUT_PARAMS = (

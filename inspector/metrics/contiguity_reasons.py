@@ -12,19 +12,28 @@ from ..ttgir.axes.blame import not_contiguous
 from ..ttgir.axes.facts import Blame, Kind
 from ..ttgir.axes.starts import shift_of
 from ..ttgir.axes.widths import WIDEST_BITS, Tile, WidthLimits, distinct_addresses
-from .alignment_reasons import (
+from .alignment_reasons import loaded_start_width, with_alignment
+from .mask_reasons import with_mask
+from .narrow_reasons import (
     ALIGNED,
-    Noted,
+    LaunchedArgument,
     Reason,
     count,
     is_store,
+    launched_argument,
     line_of,
-    loaded_start_width,
     name_of,
     named_division,
-    noted,
-    with_alignment,
-    with_mask,
+)
+
+_STRIDE_OF_DESCRIPTOR = ".stride."
+"""In the names of the arguments that Triton makes of one."""
+_BITWISE = frozenset(("arith.andi", "arith.ori", "arith.xori"))
+_PAIR = 2
+# Tried for loads: 8 loads of 16 bits became one of 128, in another kernel 10 loads became 3.
+_TRANSPOSING_FIX = (
+    "Store the tensor contiguous along this dimension, or, if another one is contiguous, use a"
+    " longer block along that."
 )
 
 
@@ -44,19 +53,19 @@ def explain_contiguity(tile: Tile, limits: WidthLimits, axes: Axes, need: int) -
             explain = _far_apart
         if blame.kind == "factor" and blame.constant is None and _is_not_one(axes, blame.value):
             explain = _known_stride if blame.factor is None else _far_apart
-        argument = noted(axes, blame.value)
+        argument = launched_argument(axes, blame.value)
         if blame.kind == "factor" and argument is not None and argument.value == 0:
             return _expanded(name, limits)
         text, fix, widest = explain(_Cause(name, blame, tile, limits, need))
-        made = named_division(axes, blame, loc) if blame.kind == "factor" else ""
-        if made and text.startswith(f"{name} "):
-            text = f"{name} = {made}{line_of(blame)}{text.removeprefix(name)}"
-        elif made and blame.factor is None:
-            text = f"{text}, which is {made}{line_of(blame)}"
+        division = named_division(axes, blame, loc) if blame.kind == "factor" else ""
+        if division and text.startswith(f"{name} "):
+            text = f"{name} = {division}{line_of(blame)}{text.removeprefix(name)}"
+        elif division and blame.factor is None:
+            text = f"{text}, which is {division}{line_of(blame)}"
         if explain is _factor and blame.constant is None and not is_argument(axes, blame.value):
             fix = _of_computed(name, fix)
         if explain is _factor and blame.constant is None and argument is not None:
-            text, fix = _of_argument(name, argument, tile, limits)
+            text, fix = _of_argument(name, argument, limits)
         if blame.kind == "factor" and blame.constant == _PAIR and widest is not None:
             # The pair that a tile of both would begin with: `offset - 2` is 8 bytes off 16.
             shift = shift_of(axes, tile.addresses or "") // _PAIR * _PAIR
@@ -94,13 +103,9 @@ def _intended(
     if hidden is not None:
         return replace(limits, dim=hidden), causes[hidden]
     # A descriptor's last stride is 1; elsewhere neighbouring lanes are to access neighbours.
-    intended_dim = dims[-1] if _STRIDE_OF_DESCRIPTOR in blame.value else limits.across
-    if (
-        intended_dim is not None
-        and intended_dim in causes
-        and causes[intended_dim].kind == "factor"
-    ):
-        return replace(limits, dim=intended_dim), causes[intended_dim]
+    intended = dims[-1] if _STRIDE_OF_DESCRIPTOR in blame.value else limits.across
+    if intended is not None and intended in causes and causes[intended].kind == "factor":
+        return replace(limits, dim=intended), causes[intended]
     return limits, blame
 
 
@@ -108,8 +113,8 @@ def _is_hidden_one(axes: Axes, cause: Blame) -> bool:
     """Whether neighbours are adjacent, by an argument that is 1 without Triton's knowledge."""
     if cause.kind != "factor" or cause.constant is not None or cause.factor is not None:
         return False
-    argument = noted(axes, cause.value)
-    return argument is not None and argument.value == 1 and bool(argument.hidden_one)
+    argument = launched_argument(axes, cause.value)
+    return argument is not None and argument.value == 1 and bool(argument.hides_one)
 
 
 class _Cause(Struct, frozen=True):
@@ -188,27 +193,26 @@ def _expanded(name: str, limits: WidthLimits) -> Reason:
     )
 
 
-def _of_argument(name: str, argument: Noted, tile: Tile, limits: WidthLimits) -> tuple[str, str]:
+def _of_argument(name: str, argument: LaunchedArgument, limits: WidthLimits) -> tuple[str, str]:
     """Text and fix for a factor that is an argument of a captured launch."""
     distance_text = f"neighbouring elements along dim {limits.dim} lie {name} apart"
-    if not argument.hidden_one:
+    if not argument.hides_one:
         value = "not 1" if argument.value is None else argument.value
         return f"{distance_text}, and {name} is {value} in this launch", _TRANSPOSING_FIX
-    turning_fix = _TRANSPOSING_FIX
-    keeps = "keep" if " and " in argument.hidden_one else "keeps"
-    drop = f"drop {argument.hidden_one} or pass it as tl.constexpr"
+    keeps = "keep" if " and " in argument.hides_one else "keeps"
+    drop = f"drop {argument.hides_one} or pass it as tl.constexpr"
     if argument.value == 1:
         return (
-            f"{name} is 1 in this launch, which {argument.hidden_one} {keeps} Triton from noting",
+            f"{name} is 1 in this launch, which {argument.hides_one} {keeps} Triton from noting",
             f"D{drop[1:]}.",
         )
     if argument.value is not None:
-        return f"{distance_text}, and {name} is {argument.value} in this launch", turning_fix
+        return f"{distance_text}, and {name} is {argument.value} in this launch", _TRANSPOSING_FIX
     return (
-        f"{name} is not known to be 1, which {argument.hidden_one} {keeps} Triton from noting:"
+        f"{name} is not known to be 1, which {argument.hides_one} {keeps} Triton from noting:"
         f" {distance_text}",
         f"If {name} is 1 in every launch, {drop}."
-        f" Otherwise {turning_fix[0].lower()}{turning_fix[1:]}",
+        f" Otherwise {_TRANSPOSING_FIX[0].lower()}{_TRANSPOSING_FIX[1:]}",
     )
 
 
@@ -216,13 +220,6 @@ def _known_stride(at: _Cause) -> _Words:
     """A factor that is known not to be 1: no hint can be right."""
     text = f"neighbouring elements along dim {at.limits.dim} lie {at.name} apart"
     return text, _TRANSPOSING_FIX, None
-
-
-# Tried for loads: 8 loads of 16 bits became one of 128, in another kernel 10 loads became 3.
-_TRANSPOSING_FIX = (
-    "Store the tensor contiguous along this dimension, or, if another one is contiguous, use a"
-    " longer block along that."
-)
 
 
 def _far_apart(at: _Cause) -> _Words:
@@ -235,9 +232,7 @@ def _far_apart(at: _Cause) -> _Words:
 
 
 def _reversed(at: _Cause) -> _Words:
-    """Elements that count down: turned around in registers (tl.flip), 43 instructions
-    became 232.
-    """
+    """Elements that count down; tl.flip, which turns them around, made 232 instructions of 43."""
     if at.blame.factor is None:
         text = f"{at.name} falls by one from element to element along dim {at.limits.dim}"
     else:
@@ -337,6 +332,3 @@ _CONTIGUITY: Mapping[Kind, Callable[[_Cause], _Words]] = {
     "reversed": _reversed,
     "wrap": _wrap,
 }
-_STRIDE_OF_DESCRIPTOR = ".stride."
-_BITWISE = frozenset(("arith.andi", "arith.ori", "arith.xori"))
-_PAIR = 2

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from ..isa.dataflow.code_registers import registers_of
 from ..isa.dataflow.execution_target import target_of
-from ..isa.dataflow.masked_writes import registers_of
 from ..isa.operations import operations, product_of
 from ..machines import matrix_cycles
 from ..model import Instruction, Machine, Metric, Scalar, TtgirModule

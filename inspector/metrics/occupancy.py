@@ -81,7 +81,7 @@ class Level(Struct, frozen=True):
     lds_bytes: int | None
 
 
-class Occupancy(Struct, frozen=True):
+class Occupancy(Struct, frozen=True, kw_only=True):
     """The occupancy of a kernel. Waves are per SIMD; None means unknown, `note` says why.
 
     `unit` holds the workgroups: CU, or WGP in WGP mode. `cannot_launch` is the reason that no
@@ -89,16 +89,16 @@ class Occupancy(Struct, frozen=True):
     """
 
     compiler: int | None
-    waves_per_eu: int | float | None
-    workgroups_per_cu: int | None
-    limiter: Limiter | None
+    waves_per_eu: int | float | None = None
+    workgroups_per_cu: int | None = None
+    limiter: Limiter | None = None
     by_vgpr: int | None
     by_vgpr_used: int | None
     by_sgpr: int | None
     by_lds: int | float | None
     by_workgroups: int | float | None
-    next_step: NextStep | None
-    cannot_launch: str | None
+    next_step: NextStep | None = None
+    cannot_launch: str | None = None
     unit: Literal["CU", "WGP"]
     levels: tuple[Level, ...]
     note: str = ""
@@ -114,55 +114,45 @@ def occupancy(machine: Machine, demand: Demand) -> Occupancy:
     """
     _validate(demand)
     unit = capacity(machine, demand.wave_size, demand.cu_mode, demand.llvm)
-    waves, lds, vgprs_needed = (
-        demand.waves_per_workgroup,
-        demand.lds_bytes,
-        _vgprs_needed(machine, demand),
-    )
-    vgprs_used, by_lds = _vgprs_used(machine, demand), None
-    if lds is not None and waves is not None:
-        by_lds = unit.waves_per_eu(min(_groups_by_lds(unit, lds), unit.slots(waves)), waves)
-    residency = Occupancy(
-        compiler=_compiler(unit, demand),
-        waves_per_eu=None,
-        workgroups_per_cu=None,
-        limiter=None,
-        by_vgpr=None if vgprs_needed is None else unit.waves_by_vgpr(vgprs_needed),
-        by_vgpr_used=None if vgprs_used is None else unit.waves_by_vgpr(vgprs_used),
+    used, needed = _vgprs(machine, demand)
+    waves, lds = demand.waves_per_workgroup, demand.lds_bytes
+    by_lds = by_workgroups = None
+    if waves is not None:
+        by_workgroups = unit.waves_per_eu(unit.max_workgroups(waves), waves)
+        if lds is not None:
+            by_lds = unit.waves_per_eu(min(_groups_by_lds(unit, lds), unit.slots(waves)), waves)
+    known = Occupancy(
+        compiler=_compiler(unit, demand, needed),
+        by_vgpr=None if needed is None else unit.waves_by_vgpr(needed),
+        by_vgpr_used=None if used is None else unit.waves_by_vgpr(used),
         by_sgpr=unit.waves_by_sgpr(demand.sgprs),
         by_lds=by_lds,
-        by_workgroups=(
-            None if waves is None else unit.waves_per_eu(unit.max_workgroups(waves), waves)
-        ),
-        next_step=None,
-        cannot_launch=None,
+        by_workgroups=by_workgroups,
         unit="WGP" if unit.is_wgp else "CU",
         levels=_levels(unit, waves),
     )
-    if vgprs_needed is None or lds is None or waves is None:
-        missing = (("VGPRs", vgprs_needed), ("LDS", lds), ("waves per workgroup", waves))
+    if needed is None or lds is None or waves is None:
+        missing = (("VGPRs", needed), ("LDS", lds), ("waves per workgroup", waves))
         names = ", ".join(name for name, value in missing if value is None)
-        return replace(residency, note=f"{names} unknown")
-    groups = _groups(unit, vgprs_needed, demand.sgprs, lds, waves)
+        return replace(known, note=f"{names} unknown")
+    groups = _groups(unit, needed, demand.sgprs, lds, waves)
     resident = min(groups.values())
-    limiter = min(groups.items(), key=lambda item: item[1])[0]
-    if limiter == "vgpr" and vgprs_used is not None:
-        by_use = _groups(unit, vgprs_used, demand.sgprs, lds, waves)
-        if by_use["vgpr"] > resident:
+    limiter = min(groups, key=lambda resource: groups[resource])
+    if limiter == "vgpr" and used is not None:
+        by_use = _groups(unit, used, demand.sgprs, lds, waves)
+        if min(by_use.values()) > resident:
+            limiter = _request(demand)
+        elif by_use["vgpr"] > resident:
             # LLVM asks for the registers that other limits leave free anyhow.
-            limiter = (
-                _request(demand)
-                if min(by_use.values()) > resident
-                else min(by_use.items(), key=lambda item: item[1])[0]
-            )
+            limiter = min(by_use, key=lambda resource: by_use[resource])
     return replace(
-        residency,
+        known,
         waves_per_eu=unit.waves_per_eu(resident, waves),
         workgroups_per_cu=resident,
         limiter=limiter,
-        next_step=_next_step(unit, demand, vgprs_needed, lds, waves, resident),
-        cannot_launch=None if resident else _cannot_launch(unit, vgprs_needed, lds, waves),
-        note=_note(unit, demand, residency.by_sgpr),
+        next_step=_next_step(unit, demand, needed, lds, waves, resident),
+        cannot_launch=None if resident else _cannot_launch(unit, needed, lds, waves),
+        note=_note(unit, demand, used),
     )
 
 
@@ -176,11 +166,16 @@ def _validate(demand: Demand) -> None:
         raise KinspectError(f"waves_per_workgroup is {waves}", "give 1 or more")
 
 
-def _vgprs_used(machine: Machine, demand: Demand) -> int | None:
-    """Registers of the file that the kernel's code uses."""
-    if demand.vgprs is None:
-        return None
-    return registers_needed(machine, demand.vgprs, demand.agprs)
+def _vgprs(machine: Machine, demand: Demand) -> tuple[int | None, int | None]:
+    """Registers of the file that the kernel's code uses, and those that it requests.
+
+    The request is not rounded to the granule yet.
+    """
+    used = None
+    if demand.vgprs is not None:
+        used = registers_needed(machine, demand.vgprs, demand.agprs)
+    counts = [count for count in (used, demand.vgprs_requested) if count is not None]
+    return used, max(counts, default=None)
 
 
 def _request(demand: Demand) -> Literal["waves_per_eu", "vgpr_request"]:
@@ -188,36 +183,23 @@ def _request(demand: Demand) -> Literal["waves_per_eu", "vgpr_request"]:
     return "waves_per_eu" if demand.option_given else "vgpr_request"
 
 
-def _vgprs_needed(machine: Machine, demand: Demand) -> int | None:
-    """Registers that the kernel requests, before rounding to the granule."""
-    counts = [n for n in (_vgprs_used(machine, demand), demand.vgprs_requested) if n is not None]
-    return max(counts, default=None)
-
-
-def _note(unit: Capacity, demand: Demand, by_sgpr: int | None) -> str:
+def _note(unit: Capacity, demand: Demand, used: int | None) -> str:
     """Remarks on the request and on missing figures."""
-    notes = []
-    vgprs_used, requested = _vgprs_used(unit.machine, demand), demand.vgprs_requested
+    notes, requested = [], demand.vgprs_requested
     # A request read off a kernel descriptor is rounded up already; that alone means nothing.
-    if (
-        vgprs_used is not None
-        and requested is not None
-        and requested > round_up(vgprs_used, unit.granule)
-    ):
-        reason = (
-            ": a maximum in amdgpu-waves-per-eu (Triton's waves_per_eu) raises the request"
-            if demand.option_given
-            else ""
+    if used is not None and requested is not None and requested > round_up(used, unit.granule):
+        reason = ": a maximum in amdgpu-waves-per-eu (Triton's waves_per_eu) raises the request"
+        notes.append(
+            f"{requested} VGPRs are asked for, {used} used{reason if demand.option_given else ''}"
         )
-        notes.append(f"{requested} VGPRs are asked for, {vgprs_used} used{reason}")
-    if by_sgpr is None:
+    if unit.waves_by_sgpr(demand.sgprs) is None:
         notes.append("SGPRs not given, taken as not limiting")
     return "; ".join(notes)
 
 
-def _compiler(unit: Capacity, demand: Demand) -> int | None:
+def _compiler(unit: Capacity, demand: Demand, vgprs_needed: int | None) -> int | None:
     """The occupancy as LLVM computes it; None where a figure is missing."""
-    vgprs_needed, waves = _vgprs_needed(unit.machine, demand), demand.waves_per_workgroup
+    waves = demand.waves_per_workgroup
     lds = demand.lds_bytes if demand.compiler_lds is None else demand.compiler_lds
     if vgprs_needed is None or lds is None or (lds > 0 and waves is None):
         return None
@@ -240,10 +222,9 @@ def _groups(
 ) -> dict[Limiter, int]:
     """Workgroups that each resource alone admits; on a tie the first one is the limiter."""
     max_groups = unit.max_workgroups(waves)
+    by_size: Limiter = "waves" if max_groups == unit.slots(waves) else "workgroups"
     groups: dict[Limiter, int] = {
-        "waves" if max_groups == unit.slots(waves) else "workgroups": max_groups
-        if unit.fits(waves)
-        else 0,
+        by_size: max_groups if unit.fits(waves) else 0,
         "vgpr": unit.waves_by_vgpr(vgprs_needed) * unit.eus // waves,
         "lds": _groups_by_lds(unit, lds),
     }
@@ -286,7 +267,7 @@ def _next_step(
     sgprs = unit.most_sgprs(per_eu)
     cuts: list[tuple[Resource, int]] = []
     if vgprs_needed > vgprs:
-        vgprs_used = _vgprs_used(unit.machine, demand)
+        vgprs_used, _ = _vgprs(unit.machine, demand)
         if vgprs_used is not None and vgprs_used <= vgprs:
             cuts.append((_request(demand), vgprs_needed - vgprs))
         else:
@@ -332,8 +313,9 @@ def _levels(unit: Capacity, waves: int | None) -> tuple[Level, ...]:
 
 
 def vgpr_levels(kernel: KernelReport) -> tuple[tuple[int | float, int], ...]:
-    """The occupancies that a kernel's workgroups can reach, in waves/SIMD, the highest first, each
-    with the most VGPRs that admit it; none where its target or what it asks of a CU is not known.
+    """The waves/SIMD that a kernel can reach, the highest first, each with the most VGPRs for it.
+
+    None where its target, or what it asks of a CU, is not known.
     """
     if kernel.demand is None or kernel.arch not in names():
         return ()
@@ -369,7 +351,9 @@ def metrics(machine: Machine, demand: Demand, stated: int | None = None) -> dict
             "derived" if stated is None else "compiler",
         )
     }
-    for name in list(units)[1:]:
+    for name in units:
+        if name in result:
+            continue
         field = name.removeprefix("occupancy.")
         value = step if field == "next_step" else getattr(residency, field)
         result[name] = Metric(name, value, units[name], "derived", note)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ANALYSIS_VERSION = 53
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
-"""Lanes' addresses are worked out for the kernels of one file up to this size: 75 µs for each."""
+"""Of one file's kernels, up to which lanes' addresses and races are worked out, at 75 µs each."""
 
 ANALYSIS_SHARE, JUDGED_SHARE, WORK_SHARE = 0.5, 0.7, 0.9
 """Of a file's time, after which no further kernel is analysed, judged, or given to the command."""
@@ -73,7 +73,7 @@ def analyses_of_text(text: str, context: Context) -> Iterator[KernelReport]:
         return
     pack = default_pack() if options.rules is None else options.rules
     source_text = source_reader()
-    for report, price in _analysed(program, context, text, WORK_SHARE):
+    for report, price in _priced_reports(program, context, text, WORK_SHARE):
         yield _judged(report, pack, source_text, price)
 
 
@@ -85,6 +85,54 @@ def analyze_code_object(data: bytes, context: Context) -> list[KernelReport]:
     return analyze_program(load_or_resources(data, context.path), context)
 
 
+def analyze_ttgir(text: str, context: Context) -> list[KernelReport]:
+    """Analyses a TTGIR file alone: launch and LDS are known, registers and code are not.
+
+    Raises:
+        KinspectError: it cannot be parsed, or holds no kernel.
+    """
+    from ..ttgir.parser import parse_ttgir
+
+    module = parse_ttgir(text, context.path)
+    if not module.functions:
+        raise KinspectError(
+            f"{context.path}: no function in it", "pass a TTGIR file made by Triton"
+        )
+    threads, warps = module.attributes.get("threads-per-warp"), module.attributes.get("num-warps")
+    target = str(module.attributes.get("target", ""))
+    backend, _, arch = target.partition(":")
+    notes: tuple[str, ...] = ("TTGIR alone: registers and code are known only after a compile",)
+    if backend and backend != "hip":
+        notes = (f"compiled for {target}, not for an AMD target", *notes)
+    resources = Resources(wave_size=threads if isinstance(threads, int) else None)
+    functions = tuple(
+        Function(
+            name=name,
+            is_kernel=True,
+            line_first=1,
+            line_last=1,
+            instructions=(),
+            blocks=(),
+            loops=(),
+            resources=resources,
+        )
+        for name in module.functions
+    )
+    program = Program(
+        name=context.path,
+        arch=arch if backend == "hip" else None,
+        features=(),
+        form="ttgir",
+        functions=functions,
+    )
+    launch = {"num_warps": warps, "shared": module.attributes.get("shared")}
+    metadata = {
+        **{k: v for k, v in launch.items() if isinstance(v, int)},
+        **(context.metadata or {}),
+    }
+    return analyze_program(program, replace(context, metadata=metadata, ttgir=text, notes=notes))
+
+
 def analyze_program(program: Program, context: Context, text: str = "") -> list[KernelReport]:
     """Analyses every kernel of a program.
 
@@ -94,12 +142,52 @@ def analyze_program(program: Program, context: Context, text: str = "") -> list[
     Raises:
         KinspectError: it is for another target than asked for, or has no such kernel.
     """
-    reports = list(_analysed(program, context, text, ANALYSIS_SHARE))
+    reports = list(_priced_reports(program, context, text, ANALYSIS_SHARE))
     prices = {report.id: price for report, price in reports if price is not None}
     return with_findings((report for report, _ in reports), context.analysis, prices=prices)
 
 
-def _analysed(
+def with_findings(
+    reports: Iterable[KernelReport],
+    options: AnalysisOptions,
+    source_text: Callable[[SourceLoc], str | None] | None = None,
+    prices: Mapping[str, LaunchPrice] | None = None,
+) -> list[KernelReport]:
+    """The reports with what the rules of the options say of them.
+
+    Args:
+        source_text: gives a line of the source; None: each file is read when it is needed.
+        prices: by id of a report, what work takes of its launch's time.
+    """
+    if not prices and not options.judges_all:  # only reports with a time are judged: none has one
+        return list(reports)
+    pack = default_pack() if options.rules is None else options.rules
+    source_text = source_text or source_reader()
+    reports, judged = list(reports), list[KernelReport]()
+    for report in reports:
+        if limits.is_spent(JUDGED_SHARE, len(judged), len(reports)):
+            break
+        judged.append(_judged(report, pack, source_text, (prices or {}).get(report.id)))
+    return judged
+
+
+def _judged(
+    report: KernelReport,
+    pack: Pack,
+    source_text: Callable[[SourceLoc], str | None],
+    price: LaunchPrice | None,
+) -> KernelReport:
+    """A report with its findings; where there are none, with what some costs take of its launch."""
+    from ..lint.engine import judge
+
+    judgement = judge(pack, report, source_text, price)
+    if not judgement.findings and report.time is not None and price is not None:
+        time = replace(report.time, savings=report.time.savings or price.savings())
+        report = replace(report, time=time)
+    return replace(report, findings=judgement.findings, leads=judgement.leads)
+
+
+def _priced_reports(
     program: Program, context: Context, text: str, share: float
 ) -> Iterator[tuple[KernelReport, LaunchPrice | None]]:
     """Yields each kernel's report without findings, and what work takes of its launch's time."""
@@ -111,7 +199,7 @@ def _analysed(
     machine, notes = _machine(arch)
     functions = _chosen_functions(program, context)
     binary = _stated_by_code_object(context)
-    options = context.analysis
+    options, variant = context.analysis, context.variant
     module, ttir = _ttgir(context), _ttir(context)
     instructions = 0
     for number, function in enumerate(functions):
@@ -119,13 +207,13 @@ def _analysed(
             return
         facts = launch_facts(function, machine, module, context)
         instructions += len(function.instructions)
-        if not options.lanes_of(context.variant) or instructions > MOST_INSTRUCTIONS:
-            facts = replace(facts, analyse_lanes=False)
-        if not options.races or instructions > MOST_INSTRUCTIONS:
-            facts = replace(facts, analyse_races=False)
-        if not options.values:
-            facts = replace(facts, name_values=False)
-        variant = context.variant
+        is_small = instructions <= MOST_INSTRUCTIONS
+        facts = replace(
+            facts,
+            analyse_lanes=facts.analyse_lanes and is_small and options.lanes_of(variant),
+            analyse_races=facts.analyse_races and is_small and options.races,
+            name_values=facts.name_values and options.values,
+        )
         report = kernel_report(
             KernelCode(
                 function=function,
@@ -144,62 +232,47 @@ def _analysed(
             notes=context.notes + program.notes + notes + _disagreements(function, binary),
             asked=options.asked,
         )
-        price: LaunchPrice | None = None
         is_timed = options.time is not None and (variant is not None or options.times_code)
-        if options.sample is not None or is_timed:
-            # Importing the emulator takes a tenth of a second.
-            from .captured_launch import KernelText
-
-            code = KernelText(function, program.functions, text, context.path)
-            if options.sample is not None:
-                from .executing import executed
-
-                report = executed(code, report, machine, context.metadata or {}, options.sample)
-            if is_timed and options.time is not None:
-                from .timing import with_time
-
-                report, price = with_time(code, report, machine, context, options.time)
-        yield report, price
+        if options.sample is None and not is_timed:
+            yield report, None
+        else:
+            yield _executed(report, function, program, text, machine, context, is_timed=is_timed)
 
 
-def with_findings(
-    reports: Iterable[KernelReport],
-    options: AnalysisOptions,
-    source_text: Callable[[SourceLoc], str | None] | None = None,
-    prices: Mapping[str, LaunchPrice] | None = None,
-) -> list[KernelReport]:
-    """The reports with what the rules of the options say of them.
-
-    Args:
-        source_text: gives a line of the source; None: each file is read when it is needed.
-        prices: by id of a report, what work takes of its launch's time.
-    """
-    if not prices and not options.judges_all:
-        return list(reports)
-    pack = default_pack() if options.rules is None else options.rules
-    source_text = source_text or source_reader()
-    reports, with_said = list(reports), list[KernelReport]()
-    for report in reports:
-        if limits.is_spent(JUDGED_SHARE, len(with_said), len(reports)):
-            break
-        with_said.append(_judged(report, pack, source_text, (prices or {}).get(report.id)))
-    return with_said
-
-
-def _judged(
+def _executed(
     report: KernelReport,
-    pack: Pack,
-    source_text: Callable[[SourceLoc], str | None],
-    price: LaunchPrice | None,
-) -> KernelReport:
-    """A report with its findings; where there are none, with what some costs take of its launch."""
-    from ..lint.engine import judge
+    function: Function,
+    program: Program,
+    text: str,
+    machine: Machine | None,
+    context: Context,
+    *,
+    is_timed: bool,
+) -> tuple[KernelReport, LaunchPrice | None]:
+    """The report with what the emulator and the model of time say of the captured launch."""
+    # Importing the emulator takes a tenth of a second.
+    from .captured_launch import KernelText
 
-    said = judge(pack, report, source_text, price)
-    if not said.findings and report.time is not None and price is not None:
-        time = replace(report.time, savings=report.time.savings or price.savings())
-        report = replace(report, time=time)
-    return replace(report, findings=said.findings, leads=said.leads)
+    options = context.analysis
+    code = KernelText(function, program.functions, text, context.path)
+    if options.sample is not None:
+        from .executing import executed
+
+        report = executed(code, report, machine, context.metadata or {}, options.sample)
+    if not is_timed or options.time is None:
+        return report, None
+    from .timing import with_time
+
+    return with_time(code, report, machine, context, options.time)
+
+
+def source_reader() -> Callable[[SourceLoc], str | None]:
+    """Returns a function that reads a line of a source file, each file once; None if missing."""
+    read = named_files.line_reader()
+    return lambda loc: read(loc.file, loc.line)
+
+
+# --------------------------------------------------------------------------- rules
 
 
 @functools.cache
@@ -216,7 +289,7 @@ def catalogue() -> Catalogue:
 @functools.cache
 def recommended_pack() -> Pack:
     """Returns the default pack with its preview rules; read once."""
-    from ..lint.schema import DEFAULT_PACK, load_named
+    from ..lint.packs import DEFAULT_PACK, load_named
 
     return load_named(DEFAULT_PACK, catalogue())
 
@@ -224,40 +297,9 @@ def recommended_pack() -> Pack:
 @functools.cache
 def default_pack() -> Pack:
     """Returns the pack that `analyze` applies: the default one without its preview rules."""
-    from ..lint.schema import DEFAULT_PACK, load_named
+    from ..lint.packs import DEFAULT_PACK, load_named
 
     return load_named(DEFAULT_PACK, catalogue(), previews=False)
-
-
-def _stated_by_code_object(context: Context) -> Mapping[str, Resources]:
-    """Returns kernel -> resources as the compile's code object states them; {} if unreadable."""
-    if context.code_object is None:
-        return {}
-    from ..isa.objects.codeobject import read_code_object
-
-    try:
-        with named_files.opened_named(context.code_object, named_files.MOST_BYTES) as stream:
-            data = stream.read()
-        return read_code_object(data, str(context.code_object)).kernels
-    except (KinspectError, OSError):
-        return {}
-
-
-def _disagreements(function: Function, binary: Mapping[str, Resources]) -> tuple[str, ...]:
-    stated = binary.get(function.symbol or function.name)
-    if stated is None:
-        return ()
-    from ..isa.objects.crosscheck import compare
-
-    return tuple(
-        f"assembly and code object differ: {d}" for d in compare(function.resources, stated)
-    )
-
-
-def source_reader() -> Callable[[SourceLoc], str | None]:
-    """Returns a function that reads a line of a source file, each file once; None if missing."""
-    read = named_files.line_reader()
-    return lambda loc: read(loc.file, loc.line)
 
 
 # --------------------------------------------------------------------------- facts besides the code
@@ -333,49 +375,26 @@ def _source(function: Function) -> SourceLoc | None:
     return SourceLoc(loc.outermost.file, loc.outermost.line) if loc is not None else None
 
 
-def analyze_ttgir(text: str, context: Context) -> list[KernelReport]:
-    """Analyses a TTGIR file alone: launch and LDS are known, registers and code are not.
+def _stated_by_code_object(context: Context) -> Mapping[str, Resources]:
+    """Returns kernel -> resources as the compile's code object states them; {} if unreadable."""
+    if context.code_object is None:
+        return {}
+    from ..isa.objects.codeobject import read_code_object
 
-    Raises:
-        KinspectError: it cannot be parsed, or holds no kernel.
-    """
-    from ..ttgir.parser import parse_ttgir
+    try:
+        with named_files.opened_named(context.code_object, named_files.MOST_BYTES) as stream:
+            data = stream.read()
+        return read_code_object(data, str(context.code_object)).kernels
+    except (KinspectError, OSError):
+        return {}
 
-    module = parse_ttgir(text, context.path)
-    if not module.functions:
-        raise KinspectError(
-            f"{context.path}: no function in it", "pass a TTGIR file made by Triton"
-        )
-    threads, warps = module.attributes.get("threads-per-warp"), module.attributes.get("num-warps")
-    target = str(module.attributes.get("target", ""))
-    backend, _, arch = target.partition(":")
-    notes: tuple[str, ...] = ("TTGIR alone: registers and code are known only after a compile",)
-    if backend and backend != "hip":
-        notes = (f"compiled for {target}, not for an AMD target", *notes)
-    resources = Resources(wave_size=threads if isinstance(threads, int) else None)
-    functions = tuple(
-        Function(
-            name=name,
-            is_kernel=True,
-            line_first=1,
-            line_last=1,
-            instructions=(),
-            blocks=(),
-            loops=(),
-            resources=resources,
-        )
-        for name in module.functions
+
+def _disagreements(function: Function, binary: Mapping[str, Resources]) -> tuple[str, ...]:
+    stated = binary.get(function.symbol or function.name)
+    if stated is None:
+        return ()
+    from ..isa.objects.crosscheck import compare
+
+    return tuple(
+        f"assembly and code object differ: {d}" for d in compare(function.resources, stated)
     )
-    program = Program(
-        name=context.path,
-        arch=arch if backend == "hip" else None,
-        features=(),
-        form="ttgir",
-        functions=functions,
-    )
-    launch = {"num_warps": warps, "shared": module.attributes.get("shared")}
-    metadata = {
-        **{k: v for k, v in launch.items() if isinstance(v, int)},
-        **(context.metadata or {}),
-    }
-    return analyze_program(program, replace(context, metadata=metadata, ttgir=text, notes=notes))

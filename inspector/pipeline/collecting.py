@@ -101,7 +101,8 @@ def transformed_reports(
             targets, _CODE, "a source beside a recording is not run", "name it by --with"
         )
     if request.point:
-        from .capturing import ALREADY_COMPILED, COMPILED
+        from .capturing import COMPILED
+        from .sweep_point import ALREADY_COMPILED
 
         targets = only_of(targets, COMPILED | {"hip"}, *ALREADY_COMPILED)
     scripts: list[tuple[int, Target]] = []

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ..base.errors import KinspectError
 from ..base.interrupting import interrupts_held
@@ -26,18 +26,19 @@ from ..capture.targets import SUFFIXES
 from ..compile.environment import guest_environment
 from ..compile.worker import BOOTSTRAP
 from ..machines.loader import load as load_machine
-from .capturing import device_facts, emulator_command
 from .emulation_profile import EmulationFinding, EmulationProfile
+from .emulator_command import device_facts, emulator_command
 
 LAUNCH_SECONDS = 600.0
 """Default limit on the seconds that one launch may take."""
 FINDINGS = 1
 """Exit status of a run with findings. It is also pytest's, where a test failed."""
-_PROFILE_SECONDS, _STEP_SECONDS = 5.0, 0.02
-_ENDED_BY_SIGNAL = 128
-"""Exit statuses from here on say that a signal ended a run: Ctrl-C, for example."""
 GIVEN_UP = 125
 """Exit status of a run without findings, one of whose launches was given up."""
+_ENDED_BY_SIGNAL = 128
+"""Exit statuses from here on say that a signal, of that number less 128, ended a run."""
+_PROFILE_SECONDS, _POLL_SECONDS = 5.0, 0.02
+"""How long, and how often, the profiles of an emulator without a supervisor are waited for."""
 
 
 class EmulationRequest(Struct, frozen=True):
@@ -51,7 +52,7 @@ class EmulationRequest(Struct, frozen=True):
         test: a test in the file, which pytest then runs whatever its name: `test_op`.
         is_pytest_session: whether `argv` is a whole command line of pytest; `path` is the folder
             where it was given then.
-        smaller: what to do instead of a launch that takes over a minute, in words; said once.
+        advice: what to do instead of a launch that takes over a minute, in words; said once.
         only_selects: whether pytest takes arguments that select and show tests alone: others name
             files to run, to write and to delete.
     """
@@ -67,11 +68,11 @@ class EmulationRequest(Struct, frozen=True):
     test: str | None = None
     is_pytest_session: bool = False
     only_selects: bool = False
-    smaller: str = ""
+    advice: str = ""
 
 
 class UnjudgedCheck(Struct, frozen=True):
-    """A check of a script whose values are not known here, so that it could mean nothing.
+    """A check of a script that depends on what is not known without a GPU: times, for example.
 
     Args:
         line: in the file, from 1.
@@ -171,7 +172,7 @@ def emulate(
     runs: list[EmulationResult] = []
     count = 1
     while len(runs) < count and (not runs or runs[-1].status < _ENDED_BY_SIGNAL):
-        run, most = _emulated(request, environment, signals, (len(runs), count))
+        run, most = _emulated(request, environment, signals, config=len(runs), configs=count)
         runs.append(run)
         count = most if request.configs is None else min(most, request.configs)
     return replace(_joined(runs), seconds=time.monotonic() - started)
@@ -181,38 +182,38 @@ def _emulated(
     request: EmulationRequest,
     environment: dict[str, str],
     signals: Callable[[subprocess.Popen[Any]], AbstractContextManager[None]],
-    config: tuple[int, int],
+    *,
+    config: int,
+    configs: int,
 ) -> tuple[EmulationResult, int]:
-    """Runs a script once, with one configuration of each autotuner."""
+    """Runs a script once, with one configuration of each autotuner.
+
+    Returns its result, and how many configurations the autotuner with the most has.
+
+    Args:
+        config: which configuration, from 0.
+        configs: how many are known to be run.
+    """
     with scratch_folder() as folder:
         records, profile = folder / "records.jsonl", folder / "profile.json"
         (folder / "scratch").mkdir()
-        description = {
+        description = asdict(request) | {
             "path": str(request.path.absolute()),
-            "argv": list(request.argv),
-            "arch": request.arch,
             "device": device_facts(load_machine(request.arch)),
             "folder": str(folder / "scratch"),
             "records": str(records),
             "emulator": emulator_command(profile),
-            "seconds": request.seconds,
-            "sample": request.sample,
-            "smaller": request.smaller,
-            "configs": request.configs,
-            "config": config[0],
-            "config_count": config[1],
-            "sets": request.sets,
-            "test": request.test,
-            "is_pytest_session": request.is_pytest_session,
-            "only_selects": request.only_selects,
+            "config": config,
+            "config_count": configs,
         }
         (folder / "request.json").write_text(json.dumps(description))
         status = _run(request.python, folder / "request.json", environment, signals)
         if status < 0:  # its supervisor was killed: the emulator ends by itself
             until = time.monotonic() + _PROFILE_SECONDS
             while time.monotonic() < until and not profile.exists():
-                time.sleep(_STEP_SECONDS)
-        return _result(128 - status if status < 0 else status, records, profile)
+                time.sleep(_POLL_SECONDS)
+            status = _ENDED_BY_SIGNAL - status
+        return _result(status, records, profile)
 
 
 def _joined(runs: Sequence[EmulationResult]) -> EmulationResult:

@@ -17,11 +17,12 @@ from ..compile.reproducer import Reproducer
 from ..lint.rule import NO_RULES
 from ..model import ErrorRecord, KernelReport, Variant
 from .analysis_options import AnalysisOptions
-from .capturing import COMPILED, check_names, variants_of
+from .capturing import COMPILED, variants_of
 from .collecting import collect
 from .inputs import read_text
 from .jobs import Request, settings_of
 from .naming import label_of
+from .sweep_point import check_names
 
 _MOST_NAMED = 8
 _STAGES = ("ttir", "ttgir")

@@ -17,9 +17,9 @@ from ..base.errors import FaultsError, KinspectError
 from ..lint.budget import BUDGET, NAME, budget_rule
 from ..lint.engine import read_by
 from ..lint.lint_results import FailOn
+from ..lint.packs import DEFAULT_PACK, bundled_folder, bundled_packs, load_packs
 from ..lint.ranking import Severity
 from ..lint.rule import Pack, Rule
-from ..lint.schema import DEFAULT_PACK, bundled_folder, bundled_packs, load_packs
 from ..lint.selection import FORMER, PREVIEW, Words, chosen, union, what_became_of
 from ..lint.settings import KernelSettings, Settings
 from ..machines.products import product_named

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from ..base.limits import is_cut_short
 from ..base.named_files import file_bytes, is_named
 from ..base.version import VERSION
+from ..lint.packs import bundled_folder
 from ..lint.rule import NO_RULES
-from ..lint.schema import bundled_folder
 from ..model import Finding, KernelReport
 from . import analysis
 from .analysis import ANALYSIS_VERSION

@@ -21,10 +21,11 @@ from ..capture.records import CapturedVariant, CaptureEnd
 from ..capture.targets import Target
 from ..compile.pool import Compiler
 from ..model import ErrorRecord, Variant
-from .capturing import PointNames, captured
+from .capturing import captured
 from .events import Captured, Compiled, Event, Failed, Reported
 from .jobs import CompileOutcome, Job, Request, compile_and_report, settings_of
 from .naming import label_with_arch
+from .sweep_point import PointNames
 
 
 def compile_targets(
@@ -174,7 +175,7 @@ class Compiles:
                     source = os.path.realpath(item.variant.source.file)
                     self._launched_by.setdefault(source, path)
                 job = Job.of(self._request, path, item.variant, self._compiler.settings, order)
-                self._names.saw(item.variant)
+                self._names.add(item.variant)
                 self._held.append(job)
                 if self._names.all_known:
                     self._submit_held()

@@ -1,4 +1,4 @@
-"""A kernel's report: the first screen is the answer, the details are what it rests on."""
+"""A kernel's report as a document: a first screen with what decides its time, then the details."""
 
 from __future__ import annotations
 
@@ -34,13 +34,17 @@ MOST_STALLS: Final = 15
 """Lines of the table of measured stalls."""
 _MOST_SLOTS: Final = 5
 _MOST_SLOT_LINES: Final = 3
+"""Spill slots in the details, and lines of each that store or reload it."""
 _MOST_FINDINGS: Final = 5
 """Findings of a first screen; the details have them all."""
 _MOST_OPTIONS: Final = 72
 """Characters of the options on a first screen."""
 _BAR: Final = 16
+"""Characters of the bar of stalls."""
 _MOST_REASONS: Final = 3
+"""Reasons of stalls, lines and units that a first screen names."""
 _NEARLY_ALL: Final = 0.9
+"""Share of a resource from which on its figure is marked."""
 _MARKS: Final = {"error": "error", "warning": "warning", "info": "note"}
 
 
@@ -149,13 +153,13 @@ def why(kernel: KernelReport) -> Iterator[Figure]:
     if launch := occupancy_view.occupancy_words(kernel).launch:
         yield Figure("", words(launch, "weak"))
     spills, scratch = int_of(metrics, "vgpr_spill_count"), int_of(metrics, "scratch_bytes")
-    used, limit = (value_of(metrics, f"vgpr_{of}") for of in ("count", "limit"))
+    used, limit = value_of(metrics, "vgpr_count"), value_of(metrics, "vgpr_limit")
     text = [Span(f"{view.show(used)} of {view.show(limit)} VGPRs, {_registers(kernel)}spills ")]
     text.append(Span(view.show(spills), "warning" if spills else ""))
     if scratch:
         text.append(Span(f", scratch {view.kib(scratch)}", "warning"))
-    lds, most = (int_of(metrics, f"lds_{of}") for of in ("bytes", "limit"))
-    text.append(Span(f", LDS {view.kib(lds)} of {view.kib(most)}"))
+    lds, lds_limit = int_of(metrics, "lds_bytes"), int_of(metrics, "lds_limit")
+    text.append(Span(f", LDS {view.kib(lds)} of {view.kib(lds_limit)}"))
     yield Figure("uses", tuple(text))
     if spilled := registers_view.spills_sentence(kernel):
         yield Figure("spill", words(spilled, "warning"))

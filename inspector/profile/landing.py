@@ -18,7 +18,7 @@ from ..isa.mnemonics import lookup
 from ..model import KernelReport, Metric
 from ..model.recording import CodePlace, KernelProfile, Recording, Samples, ThreadTrace, Traced
 from . import join
-from .placing import lines, stalls
+from .placing import line_measures, lines
 
 _UNMATCHED = "its {} on no line of code: no analysed kernel is surely this one"
 _WITHOUT_CODE = "its {} on no line of code: --with TARGET names what it was compiled from"
@@ -67,7 +67,7 @@ def add_measured_lines(
                 notes += landing.notes
                 measured = landing.lines
                 if not report.measured_lines:
-                    by_id[report.id] = stalls.with_lines(report, landing.lines)
+                    by_id[report.id] = line_measures.with_lines(report, landing.lines)
         figures = {**kernel.metrics, **metrics(own.traced, own.traces)}
         joined.append(replace(kernel, lines=measured, notes=tuple(notes), metrics=figures))
     return tuple(joined), tuple(by_id.values())
@@ -213,26 +213,26 @@ def stall_class(text: str) -> str:
 
 def metrics(lines: Sequence[Traced], traces: Sequence[ThreadTrace]) -> dict[str, Metric]:
     """The metrics of a kernel's traced instructions, and of the traces that are of it alone."""
-    found = {}
+    figures = {}
     if spans := [span for trace in traces if (span := _span(trace)) is not None]:
         of = "a trace" if len(spans) == 1 else f"{len(spans)} traces, the mean"
-        found[SPAN] = Metric(
+        figures[SPAN] = Metric(
             name=SPAN,
             value=round(mean(spans)),
             unit="cycles",
             origin="measured",
             note=f"from the first traced wave's begin to the last one's end; of {of}",
         )
-    stalls: Counter[str] = Counter()
+    stall_cycles: Counter[str] = Counter()
     for line in lines:
-        stalls[stall_class(line.place.text or "")] += line.stall
-    total = stalls.total()
+        stall_cycles[stall_class(line.place.text or "")] += line.stall
+    total = stall_cycles.total()
     for cls, words in CLASSES.items():
-        if stalls[cls]:
-            name, share = f"measured.stalls.{cls}", round(100 * stalls[cls] / total, 1)
+        if cycles := stall_cycles[cls]:
+            name, share = f"measured.stalls.{cls}", round(100 * cycles / total, 1)
             note = f"of the cycles that waves stalled: {words}"
-            found[name] = Metric(name=name, value=share, unit="%", origin="measured", note=note)
-    return found
+            figures[name] = Metric(name=name, value=share, unit="%", origin="measured", note=note)
+    return figures
 
 
 def _span(trace: ThreadTrace) -> int | None:

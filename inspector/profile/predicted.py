@@ -12,7 +12,7 @@ from ..explain.profile_view import workgroup_count
 from ..model import KernelReport, KernelTime, MeasuredLine, SourceLoc, number_of
 from ..model.recording import KernelProfile
 from ..model.time import StallReason
-from .placing.stalls import Measure, amount, measure_of
+from .placing.line_measures import Measure, amount, measure_of
 
 MOST_PARTED: Final = 8
 """Lines at which prediction and measurement part that are told."""

@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ..isa.dataflow.code_registers import registers_of
 from ..isa.dataflow.execution_target import target_of
-from ..isa.dataflow.masked_writes import registers_of
 from ..isa.dataflow.operands import SCALAR_BIT, rows_of
 from .costs import IDLE, LDS, LOAD, WAIT, Cost, Costs
 from .timed import Timing

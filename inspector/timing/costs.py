@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from ..isa.dataflow.code_registers import registers_of
 from ..isa.dataflow.effects import RegisterEffect
 from ..isa.dataflow.execution_target import target_of
-from ..isa.dataflow.masked_writes import registers_of
 from ..isa.dataflow.operands import SCALAR_BIT, rows_of, scalar_bits
 from ..isa.mnemonics import access_bits
 from ..isa.operations import idle_slots

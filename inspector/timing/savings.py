@@ -1,8 +1,6 @@
-"""What a launch would take with one of its costs gone: the same model, without it.
+"""What a launch would gain with one of its costs gone, or without the work that a cure takes away.
 
 Each change is one of the traces, costs, rates or placement; the changed launch is simulated again.
-
-What a launch would gain without the work that the cure of a finding takes away.
 """
 
 from __future__ import annotations
@@ -33,43 +31,183 @@ from .wave_traces import WaveTrace
 
 _LEAST_LISTED: Final = 0.5
 """Percent below which a saving is none."""
+_MOST_SIMULATED: Final = 20_000
+"""Instructions of the workgroups behind which no more are simulated."""
 _UNLIMITED: Final = 1e18
-_Apply = Callable[[Timing], Timing | None]
+"""Bytes per second or clock of memory that never limits."""
+_KINDS: Final[Mapping[Removed, tuple[int, ...]]] = {
+    "vector": (VECTOR,), "matrix": (MATRIX,), "scalar": (SCALAR,), "lds": (LDS,),
+    "loads": (LOAD,), "stores": (STORE,), "atomics": (LOAD, STORE), "barriers": (BARRIER,),
+    "no-ops": (IDLE,), "products": (MATRIX, LDS, LOAD),
+}  # fmt: skip
+"""Work of a unit -> kinds of its instructions."""
+_SAME_BYTES: Final[frozenset[Removed]] = frozenset(
+    (
+        "conflicts", "wide accesses", "earlier loads", "latency", "code", "vector", "matrix",
+        "scalar", "lds", "loads", "barriers", "no-ops", "work",
+    )
+)  # fmt: skip
+"""What leaves all bytes that come from memory: needless loads, and lanes that do nothing of use,
+are of what others load.
+"""
+_SHORTER: Final[frozenset[Removed]] = frozenset(("conflicts", "lines"))
+"""What makes accesses shorter, and none of them needless."""
+_OF_LAUNCH: Final[frozenset[Removed]] = frozenset(
+    ("latency", "code", "wide accesses", "repeated products")
+)
+"""What can be taken from the whole launch only: of a loop it saves at most the time spent there."""
+_Sites = frozenset[int]
+"""Indices of instructions."""
+_Change = Callable[[Timing], Timing | None]
+_Cure = Callable[[Timing, Removal, _Sites], Timing | None]
+"""The launch without some work of the instructions at `_Sites`; None where none of it is there."""
 
 
 def savings(timing: Timing, now: LaunchTime, *, bounds: bool = True) -> tuple[Saving, ...]:
     """What each change would save, the most first; bounds come behind the others.
 
-    `bounds`: whether those that no change of the code makes are told too.
+    `bounds`: whether those that no change of the code makes are listed too.
     """
-    found: list[tuple[CostGone, float]] = []
+    times: list[tuple[CostGone, float]] = []
     for change, apply in _CHANGES.items():
         if change in BOUNDS and not bounds:
             continue
         changed = apply(timing)
         if changed is not None:
-            found.append((change, timed(changed).us))
+            times.append((change, timed(changed).us))
     if bounds:
-        found.append(("launch", now.us - timing.rates.launch_us))
-    told = [
+        times.append(("launch", now.us - timing.rates.launch_us))
+    listed = [
         Saving(change, round(us, 3), round(100 * (1 - us / now.us), 1))
-        for change, us in found
+        for change, us in times
         if 100 * (1 - us / now.us) >= _LEAST_LISTED
     ]
-    return tuple(sorted(told, key=lambda saving: (saving.change in BOUNDS, saving.us)))
+    return tuple(sorted(listed, key=lambda saving: (saving.change in BOUNDS, saving.us)))
 
 
-def _without_kinds(*kinds: int) -> _Apply:
-    return lambda timing: _without_those(timing, lambda cost: cost.kind in kinds)
+def lightened(timing: Timing) -> Timing:
+    """A launch of which fewer workgroups are simulated, where all of them take long.
+
+    A difference of two times needs no more than those that a compute unit holds at once.
+    """
+    issues, resident = 0, timing.placement.resident
+    for count, waves in enumerate(timing.workgroups):
+        if issues > _MOST_SIMULATED and count >= resident:
+            return replace(timing, workgroups=timing.workgroups[:count])
+        issues += sum(len(wave.stream) for wave in waves)
+    return timing
 
 
-def _without_scratch(timing: Timing) -> Timing | None:
-    return _without_those(timing, lambda cost: cost.is_scratch)
+def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | None:
+    """Percent of the launch's time that goes with some work; 0 where nothing of it is executed.
+
+    None where nobody knows: less work takes longer, although a unit is relieved of more than
+    `LEAST` percent of the time. Which waves get ahead of others decides whether they want one unit
+    at the same time.
+    """
+    changed = _CURES[removal.what](timing, removal, _sites(timing, removal))
+    if changed is None:
+        return 0.0
+    after = timed(changed)
+    percent = round(100 * (1 - after.us / now.us), 1)
+    relieved = _relieved(now, after)
+    if percent < -1 and max(relieved) >= LEAST:
+        return None
+    return max(0.0, min([percent, *_limits(timing, now, removal, relieved)]))
 
 
-def _without_those(timing: Timing, are_they: Callable[[Cost], bool]) -> Timing | None:
+def _limits(
+    timing: Timing, now: LaunchTime, removal: Removal, relieved: Sequence[float]
+) -> Iterator[float]:
+    """Percentages that the removal saves at most."""
+    # What needs the same bytes saves no more than the time in which memory is idle.
+    if removal.what in _SAME_BYTES:
+        yield round(100 * (1 - now.units.get("memory", 0.0)), 1)
+    if removal.what in _OF_LAUNCH and removal.loops:
+        blamed = attributed(timing, now).blamed
+        sites = _sites(timing, replace(removal, lines=()))
+        yield round(100 * sum(sum(blamed[site]) for site in sites if site in blamed), 1)
+    # Shorter accesses need as many instructions: they save what units are relieved of.
+    if removal.what in _SHORTER:
+        yield round(sum(max(0.0, less) for less in relieved), 1)
+
+
+def _relieved(now: LaunchTime, after: LaunchTime) -> list[float]:
+    """For each unit the percent of the time for which it has less to do."""
+    return [
+        100 * (share - after.units.get(unit, 0.0) * after.cycles / now.cycles)
+        for unit, share in now.units.items()
+    ]
+
+
+def _sites(timing: Timing, removal: Removal) -> _Sites:
+    """Indices of the instructions where the work is."""
+    function = timing.function
+    loops = [loop for loop in function.loops if loop.id in removal.loops]
+    sites = set(range(len(function.instructions)))
+    if loops:
+        blocks = {
+            block
+            for loop in loops
+            for block in {*loop.blocks}.difference(
+                *(nested.blocks for nested in function.loops if nested.parent == loop.id)
+            )
+        }
+        sites = {
+            site
+            for block in blocks
+            for site in range(function.blocks[block].start, function.blocks[block].stop)
+        }
+    if removal.lines:
+        lines = frozenset(removal.lines)
+        sites = {site for site in sites if function.instructions[site].line in lines}
+    return frozenset(sites)
+
+
+def _without_kinds(*kinds: int) -> _Change:
+    return lambda timing: _without_where(timing, lambda cost: cost.kind in kinds)
+
+
+def _without_where(timing: Timing, is_gone: Callable[[Cost], bool]) -> Timing | None:
     sites = enumerate(timing.costs.sites)
-    return without_sites(timing, frozenset(site for site, cost in sites if are_they(cost)))
+    return without_sites(timing, frozenset(site for site, cost in sites if is_gone(cost)))
+
+
+def _without_instructions(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
+    """Without a part of the instructions of a unit."""
+    instructions = timing.function.instructions
+    is_atomic = removal.what == "atomics"
+    gone: set[int] = set()
+    for kind in _KINDS[removal.what]:
+        of_unit = [
+            site
+            for site in sorted(sites)
+            if timing.costs.sites[site].kind == kind
+            and (instructions[site].cls == "atomic") == is_atomic
+        ]
+        gone |= _spread(timing, of_unit, removal.part)
+    shortened = without_loads if removal.what in ("loads", "products") else without_sites
+    return shortened(timing, frozenset(gone))
+
+
+def _spread(timing: Timing, sites: Iterable[int], part: float) -> _Sites:
+    """A part of some instructions, by their cycles, spread evenly over the code."""
+
+    def chosen() -> Iterator[int]:
+        due = 0.0
+        for site in sites:
+            cycles = timing.costs.sites[site].cycles
+            due += min(1.0, part) * cycles
+            if due >= cycles:
+                due -= cycles
+                yield site
+
+    return frozenset(chosen())
+
+
+def _without_part_of_scratch(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
+    scratch = [site for site in sorted(sites) if timing.costs.sites[site].is_scratch]
+    return without_sites(timing, _spread(timing, scratch, removal.part))
 
 
 def with_latency(timing: Timing, times: float) -> Timing:
@@ -179,10 +317,10 @@ def _part_of(wave: WaveTrace, part: float, loops: Container[str]) -> WaveTrace:
         if any(first <= begin and end <= last for _, first, last in outermost)
     }
     for loop in dict.fromkeys(loop for loop, _, _ in outermost):
-        kept, in_all = wave.trips[loop]
-        more = kept - max(1, round(in_all * part))
-        if more > 0:
-            ranges += [(begin, end) for name, begin, end in outermost if name == loop][-more:]
+        traced, in_all = wave.trips[loop]
+        excess = traced - max(1, round(in_all * part))
+        if excess > 0:
+            ranges += [(begin, end) for name, begin, end in outermost if name == loop][-excess:]
     short = without(wave, sorted(ranges)) if ranges else wave
     counts: defaultdict[str, int] = defaultdict(int)
     for loop, _, _ in short.spans:
@@ -195,8 +333,30 @@ def _part_of(wave: WaveTrace, part: float, loops: Container[str]) -> WaveTrace:
     return replace(short, trips=trips)
 
 
-_CHANGES: Final[Mapping[CostGone, _Apply]] = {
-    "scratch": _without_scratch,
+def _with_part_more_waves(timing: Timing, removal: Removal, _: _Sites) -> Timing | None:
+    """More workgroups at a time, where some of the grid wait for others to end."""
+    waits = timing.placement.busiest > timing.placement.resident
+    return with_more_waves(timing, 1 + removal.part) if waits else None
+
+
+def _without_work(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
+    """Without a part of all waves' work, which is in vain; of a loop's work where it is in one."""
+    if removal.loops:
+        return _without_iterations(timing, removal, sites)
+    left = max(0.0, 1 - removal.part)
+    grid = max(1, math.ceil(timing.workgroups_in_grid * left))
+    return timing.with_grid(grid, max(1, math.ceil(timing.placement.busiest * left)))
+
+
+def _without_iterations(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
+    """Without a part of the iterations; where loops are in others, of the loads instead."""
+    return with_fewer_iterations(timing, removal.part, removal.loops) or without_loads(
+        timing, _spread(timing, sorted(sites), removal.part)
+    )
+
+
+_CHANGES: Final[Mapping[CostGone, _Change]] = {
+    "scratch": lambda timing: _without_where(timing, lambda cost: cost.is_scratch),
     "lines": with_fewest_lines,
     "conflicts": without_conflicts,
     "wide accesses": with_wide_accesses,
@@ -212,174 +372,20 @@ _CHANGES: Final[Mapping[CostGone, _Apply]] = {
     "vector work": _without_kinds(VECTOR),
     "matrix work": _without_kinds(MATRIX),
 }
-
-
-_KINDS: Final[Mapping[Removed, tuple[int, ...]]] = {
-    "vector": (VECTOR,), "matrix": (MATRIX,), "scalar": (SCALAR,), "lds": (LDS,),
-    "loads": (LOAD,), "stores": (STORE,), "atomics": (LOAD, STORE), "barriers": (BARRIER,),
-    "no-ops": (IDLE,), "products": (MATRIX, LDS, LOAD),
-}  # fmt: skip
-"""Work of a unit -> kinds of its instructions."""
-_SAME_BYTES: Final[frozenset[Removed]] = frozenset(
-    (
-        "conflicts", "wide accesses", "earlier loads", "latency", "code", "vector", "matrix",
-        "scalar", "lds", "loads", "barriers", "no-ops", "work",
-    )
-)  # fmt: skip
-"""What leaves all bytes that come from memory: needless loads, and lanes that do nothing of use,
-are of what others load.
-"""
-_SHORTER: Final[frozenset[Removed]] = frozenset(("conflicts", "lines"))
-"""What makes accesses shorter, and none of them needless."""
-_OF_LAUNCH: Final[frozenset[Removed]] = frozenset(
-    ("latency", "code", "wide accesses", "repeated products")
-)
-"""What can be taken from the whole launch only: of a loop it saves at most the time spent there."""
-MOST_LIGHT: Final = 20_000
-"""Instructions of the workgroups behind which no more are simulated."""
-Sites = frozenset[int]
-
-
-def lightened(timing: Timing) -> Timing:
-    """A launch of which fewer workgroups are simulated, where all of them take long: a difference
-    of two times needs no more than those that a compute unit holds at once.
-    """
-    issues, resident = 0, timing.placement.resident
-    for count, waves in enumerate(timing.workgroups):
-        if issues > MOST_LIGHT and count >= resident:
-            return replace(timing, workgroups=timing.workgroups[:count])
-        issues += sum(len(wave.stream) for wave in waves)
-    return timing
-
-
-def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | None:
-    """Percent of the launch's time that goes with some work; 0 where nothing of it is executed.
-
-    Which waves get ahead of others decides whether they want one unit at the same time. Where less
-    work takes longer for that reason alone, and a unit is relieved of more than `LEAST` percent of
-    the time, nobody knows what it saves: None. Shorter accesses, which need as many instructions,
-    save no more time than units are relieved of, and what needs the same bytes no more than memory
-    is idle.
-    """
-    changed = _without(timing, removal, _place(timing, removal))
-    if changed is None:
-        return 0.0
-    after = timed(changed)
-    percent = round(100 * (1 - after.us / now.us), 1)
-    relieved = _relieved(now, after)
-    if percent < -1 and max(relieved) >= LEAST:
-        return None
-    if removal.what in _SAME_BYTES:
-        percent = min(percent, round(100 * (1 - now.units.get("memory", 0.0)), 1))
-    if removal.what in _OF_LAUNCH and removal.loops:
-        found, sites = attributed(timing, now).blamed, _place(timing, replace(removal, lines=()))
-        there = sum(sum(found[site]) for site in sites if site in found)
-        percent = min(percent, round(100 * there, 1))
-    if removal.what in _SHORTER:
-        percent = min(percent, round(sum(max(0.0, less) for less in relieved), 1))
-    return max(0.0, percent)
-
-
-def _relieved(now: LaunchTime, after: LaunchTime) -> list[float]:
-    """For each unit the percent of the time for which it has less to do."""
-    return [
-        100 * (share - after.units.get(unit, 0.0) * after.cycles / now.cycles)
-        for unit, share in now.units.items()
-    ]
-
-
-def _place(timing: Timing, removal: Removal) -> Sites:
-    """Indices of the instructions where the work is."""
-    function = timing.function
-    loops = [loop for loop in function.loops if loop.id in removal.loops]
-    sites = set(range(len(function.instructions)))
-    if loops:
-        blocks = {
-            block
-            for loop in loops
-            for block in {*loop.blocks}.difference(
-                *(nested.blocks for nested in function.loops if nested.parent == loop.id)
-            )
-        }
-        sites = {
-            site
-            for block in blocks
-            for site in range(function.blocks[block].start, function.blocks[block].stop)
-        }
-    if removal.lines:
-        lines = frozenset(removal.lines)
-        sites = {site for site in sites if function.instructions[site].line in lines}
-    return frozenset(sites)
-
-
-def _without(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
-    what, part = removal.what, removal.part
-    if what in _KINDS:
-        return _without_instructions(timing, removal, sites)
-    if what == "scratch":
-        scratch = [site for site in sorted(sites) if timing.costs.sites[site].is_scratch]
-        return without_sites(timing, _spread(timing, scratch, part))
-    if what == "wide accesses":
-        return with_merged_accesses(timing, sites) or with_wide_accesses(timing)
-    if what == "earlier loads":
-        return with_earlier_loads(timing, removal.loops)
-    if what == "occupancy":
-        waits = timing.placement.busiest > timing.placement.resident
-        return with_more_waves(timing, 1 + part) if waits else None
-    if what == "work" and not removal.loops:
-        return _without_work(timing, part)
-    if what in ("work", "iterations"):
-        return with_fewer_iterations(timing, part, removal.loops) or without_loads(
-            timing, _spread(timing, sorted(sites), part)
-        )
-    if what == "latency":
-        return with_latency(timing, max(0.0, 1 - part))
-    if what == "code":
-        return replace(timing, rates=replace(timing.rates, icache_miss=0.0))
-    changes: Mapping[str, Callable[[], Timing | None]] = {
-        "lines": lambda: with_fewest_lines(timing, sites),
-        "conflicts": lambda: without_conflicts(timing, sites),
-        "repeated products": lambda: without_repeated_products(timing),
-        "workgroups": lambda: with_even_workgroups(timing),
-    }
-    return changes[what]()
-
-
-def _without_instructions(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
-    """Without a part of the instructions of a unit."""
-    kinds = _KINDS[removal.what]
-    instructions = timing.function.instructions
-    is_atomic = removal.what == "atomics"
-    gone: set[int] = set()
-    for kind in kinds:
-        of_unit = [
-            site
-            for site in sorted(sites)
-            if timing.costs.sites[site].kind == kind
-            and (instructions[site].cls == "atomic") == is_atomic
-        ]
-        gone |= _spread(timing, of_unit, removal.part)
-    shortened = without_loads if removal.what in ("loads", "products") else without_sites
-    return shortened(timing, frozenset(gone))
-
-
-def _spread(timing: Timing, sites: Iterable[int], part: float) -> Sites:
-    """A part of some instructions, by their cycles, spread evenly over the code."""
-
-    def chosen() -> Iterator[int]:
-        due = 0.0
-        for site in sites:
-            cycles = timing.costs.sites[site].cycles
-            due += min(1.0, part) * cycles
-            if due >= cycles:
-                due -= cycles
-                yield site
-
-    return frozenset(chosen())
-
-
-def _without_work(timing: Timing, part: float) -> Timing:
-    """The workgroups that are left where a part of all waves' work is in vain."""
-    left = max(0.0, 1 - part)
-    grid = max(1, math.ceil(timing.workgroups_in_grid * left))
-    return timing.with_grid(grid, max(1, math.ceil(timing.placement.busiest * left)))
+_CURES: Final[Mapping[Removed, _Cure]] = {
+    **dict.fromkeys(_KINDS, _without_instructions),
+    "scratch": _without_part_of_scratch,
+    "lines": lambda timing, _, sites: with_fewest_lines(timing, sites),
+    "conflicts": lambda timing, _, sites: without_conflicts(timing, sites),
+    "wide accesses": lambda timing, _, sites: (
+        with_merged_accesses(timing, sites) or with_wide_accesses(timing)
+    ),
+    "earlier loads": lambda timing, removal, _: with_earlier_loads(timing, removal.loops),
+    "repeated products": lambda timing, *_: without_repeated_products(timing),
+    "occupancy": _with_part_more_waves,
+    "workgroups": lambda timing, *_: with_even_workgroups(timing),
+    "work": _without_work,
+    "iterations": _without_iterations,
+    "latency": lambda timing, removal, _: with_latency(timing, max(0.0, 1 - removal.part)),
+    "code": lambda timing, *_: replace(timing, rates=replace(timing.rates, icache_miss=0.0)),
+}

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 from kinspect.inspector.formats import github, junit, lint_json, sarif
 from kinspect.inspector.lint.engine import evaluate
 from kinspect.inspector.lint.lint_results import CheckedKernel, LintReport, Suppressed, Suppression
-from kinspect.inspector.lint.schema import load_pack
+from kinspect.inspector.lint.packs import load_pack
 from kinspect.inspector.model import ErrorRecord, Finding, KernelReport, Location, Report, SourceLoc
 from kinspect.inspector.pipeline.analysis import catalogue
 from kinspect.inspector.pipeline.collecting import collect

@@ -25,7 +25,8 @@ from kinspect.inspector.model import (
 )
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.profile.placing.stalls import source_costs, with_lines
+from kinspect.inspector.profile.placing.line_measures import with_lines
+from kinspect.inspector.profile.placing.stalls import source_costs
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
 from kinspect.tui.screens.dialogue import ExplainScreen

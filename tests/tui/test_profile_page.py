@@ -29,7 +29,7 @@ from kinspect.inspector.model.recording import (
     TopKernel,
 )
 from kinspect.inspector.pipeline.events import Profiled, Reported
-from kinspect.inspector.profile.placing.stalls import with_lines
+from kinspect.inspector.profile.placing.line_measures import with_lines
 from kinspect.tui.app import KinspectApp
 from kinspect.tui.application import Opening
 from kinspect.tui.pages import page_class

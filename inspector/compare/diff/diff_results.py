@@ -36,6 +36,8 @@ class FigureChange(Struct, frozen=True):
     Args:
         unit: unit of both values; that they are per source iteration is said in `figures`.
         loop: id of the left side's loop that it is about; None for the kernel.
+        matters: whether the judgement counts in the kernel's verdict.
+        figures: both values in words, with what they are figures of.
         reason: its cause or consequence in words; empty where neither is known.
         basis: the part of `figures` that says what one figure is per; empty for shares and widths.
         brief: `figures` without `basis`, for where that is said once for all; empty where it is
@@ -56,7 +58,7 @@ class FigureChange(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Both in one line."""
+        """`figures`, with `reason` where that is known, in one line."""
         return f"{self.figures}: {self.reason}" if self.reason else self.figures
 
 
@@ -64,14 +66,16 @@ class Basis(Struct, frozen=True):
     """What makes the figures of two loops, or of two kernels without one, comparable.
 
     Args:
-        per: the divisors of each side's figures of one wave and ISA iteration: the work that the
-            source needs in it, in millions of multiply-accumulates or thousands of loaded elements.
-            Where that is unknown, the source iterations in it, or how much more work one side
-            issues in each; (1, 1) to compare as is. None where it cannot be told how they relate.
+        divisors: what the figures of one wave and ISA iteration of each side are divided by: the
+            work that the source needs in it, in millions of multiply-accumulates or thousands of
+            loaded elements. Where that is unknown, the source iterations in it, or how much more
+            work one side issues in each; (1, 1) to compare as is. None where it is unknown how the
+            work of the two sides relates.
+        words: what a divided figure is per: `per source iteration`; with None, why.
         work: what needed work is counted in; None where it is unknown.
     """
 
-    per: tuple[float, float] | None
+    divisors: tuple[float, float] | None
     words: str
     work: Work | None = None
 
@@ -81,6 +85,7 @@ class LoopBound(Struct, frozen=True):
 
     Args:
         cycles: of the CU that it takes at least in an ISA iteration of all resident waves.
+        resident: workgroups that are on the CU at a time.
     """
 
     unit: str
@@ -94,35 +99,26 @@ class LoopPair(Struct, frozen=True):
     Args:
         left: None where the right side alone has such a loop.
         right: None where the left side alone has.
+        basis: what their figures are divided by.
         bounds: the slowest unit of each side; None where it is unknown.
+        waves: of a workgroup, on each side.
     """
 
     left: LoopReport | None
     right: LoopReport | None
-    shared: Basis
+    basis: Basis
     bounds: tuple[LoopBound | None, LoopBound | None] = (None, None)
     waves: tuple[int, int] = (1, 1)
 
     @property
-    def per(self) -> tuple[float, float] | None:
-        """The divisors of each side's figures; see `Basis.per`."""
-        return self.shared.per
-
-    @property
-    def basis(self) -> str:
-        """In words, what one figure is per."""
-        return self.shared.words
-
-    @property
     def bound_per_work(self) -> tuple[float, float] | None:
         """Cycles of the CU that the slowest unit takes for the work of `basis`; None if unknown."""
-        left, right = self.bounds
-        if left is None or right is None or self.per is None or self.shared.work is None:
+        (left, right), divisors = self.bounds, self.basis.divisors
+        if left is None or right is None or divisors is None or self.basis.work is None:
             return None
-        (left_per, right_per), (left_waves, right_waves) = self.per, self.waves
         return (
-            left.cycles / (left_per * left_waves * left.resident),
-            right.cycles / (right_per * right_waves * right.resident),
+            left.cycles / (divisors[0] * self.waves[0] * left.resident),
+            right.cycles / (divisors[1] * self.waves[1] * right.resident),
         )
 
 
@@ -146,6 +142,7 @@ class IsaDifference(Struct, frozen=True):
     Args:
         loop: id of the left side's loop; None for the whole kernel.
         lines: the source lines at which it differs, in the order of the source.
+        common: number of instructions that both have.
         only: instructions that only the left has, and that only the right has.
     """
 
@@ -218,6 +215,7 @@ class DiffReport(Struct, frozen=True):
 
     Args:
         tool: name -> version of what made it.
+        left: name of that side, as `right` of the other.
         errors: what could not be captured, compiled or read, with the side's name.
         tolerances: metric -> as it was typed.
     """

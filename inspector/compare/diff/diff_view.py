@@ -115,7 +115,7 @@ def in_short(pair: KernelDiff) -> str:
 
 def _briefs(pair: KernelDiff, changes: Sequence[FigureChange]) -> list[str]:
     """Changes in a few words each; those in a row that are per the same work are one text."""
-    bases = {loops.left.id: loops.basis for loops in pair.loops if loops.left is not None}
+    bases = {loops.left.id: loops.basis.words for loops in pair.loops if loops.left is not None}
     briefs: list[str] = []
     former = ""
     for change in changes:
@@ -158,11 +158,11 @@ def stages(pair: KernelDiff) -> str:
 def scorecards(pair: LoopPair) -> list[tuple[str, str, str]]:
     """(what, left, right) of two loops; `–` where a side has no such loop."""
     sides = [_scorecard(loop) if loop is not None else {} for loop in (pair.left, pair.right)]
-    if (bound := pair.bound_per_work) is not None and pair.shared.work is not None:
+    if (bound := pair.bound_per_work) is not None and pair.basis.work is not None:
         for side, cycles, slowest in zip(sides, bound, pair.bounds, strict=True):
             side.pop("bound", None)
             unit = f" ({loop_view.unit_name(slowest.unit)})" if slowest is not None else ""
-            side[f"bound {PER[pair.shared.work]}"] = f"{short_number(cycles)} cycles{unit}"
+            side[f"bound {PER[pair.basis.work]}"] = f"{short_number(cycles)} cycles{unit}"
     names = list(sides[0] or sides[1])
     for previous, name in itertools.pairwise(["", *sides[1]]):
         if name not in names:

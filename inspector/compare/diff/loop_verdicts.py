@@ -35,16 +35,14 @@ class Region(Struct, frozen=True):
 
     Args:
         loop: id of the left side's loop; None for the kernel.
-        per: what each side's figures are divided by; see `LoopPair.per`.
-        basis: in words, the unit of work that the divided figures are for.
+        basis: what each side's figures are divided by.
         bound: cycles that the slowest unit takes for that work; None where unknown.
     """
 
     loop: str | None
     left: Mapping[str, Metric]
     right: Mapping[str, Metric]
-    per: tuple[float, float] | None
-    basis: str
+    basis: Basis
     bound: tuple[float, float] | None = None
 
     @property
@@ -70,7 +68,7 @@ def whole_kernel(left: KernelReport, right: KernelReport, *, same_tiles: bool = 
         basis = Basis((1 / waves[0], 1 / waves[1]), ALL_WAVES)
     else:
         basis = Basis((1, 1), "in the kernel, which has no loop")
-    return Region(None, left_metrics, right_metrics, basis.per, basis.words)
+    return Region(None, left_metrics, right_metrics, basis)
 
 
 def _as_region(kernel: KernelReport) -> Mapping[str, Metric]:
@@ -87,7 +85,6 @@ def of_pair(pair: LoopPair) -> Region | None:
         loop=pair.left.id,
         left=pair.left.metrics,
         right=pair.right.metrics,
-        per=pair.per,
         basis=pair.basis,
         bound=pair.bound_per_work,
     )
@@ -138,15 +135,16 @@ def _bound(
         # Without the needed work it is told only to those who set a budget for it.
         if not context.is_stated(BOUND):
             return
-        if region.per is None:
-            yield figure.change("unknown", judged.words, region.basis, matters=True)
+        divisors = region.basis.divisors
+        if divisors is None:
+            yield figure.change("unknown", judged.words, region.basis.words, matters=True)
             return
-        bound = raw_left / region.per[0], raw_right / region.per[1]
+        bound = raw_left / divisors[0], raw_right / divisors[1]
     scaled = _ScaledFigure(
         BOUND,
         (raw_left, raw_right),
         bound,
-        region.basis,
+        region.basis.words,
         BOUND_AS_MEASURED,
     )
     if not scaled.is_same:
@@ -223,18 +221,18 @@ def _figure(
             matters &= not (raw_right == 0 and judged.better == "less")  # that is no regression
             yield figure.change("unknown", judged.words, "unknown on one side", matters=matters)
         return
-    per = region.per if is_per_iteration else (1.0, 1.0)
-    if per is None and 0 in (raw_left, raw_right):
-        per = (1.0, 1.0)  # zero stays zero, whatever it is divided by
-    if per is None:
+    divisors = region.basis.divisors if is_per_iteration else (1.0, 1.0)
+    if divisors is None and 0 in (raw_left, raw_right):
+        divisors = (1.0, 1.0)  # zero stays zero, whatever it is divided by
+    if divisors is None:
         if raw_left != raw_right:
-            yield figure.change("unknown", judged.words, region.basis, matters=matters)
+            yield figure.change("unknown", judged.words, region.basis.words, matters=matters)
         return
-    basis = region.basis if is_per_iteration else ""
+    basis = region.basis.words if is_per_iteration else ""
     scaled = _ScaledFigure(
         name,
         (raw_left, raw_right),
-        (raw_left / per[0], raw_right / per[1]),
+        (raw_left / divisors[0], raw_right / divisors[1]),
         basis,
         region.executed,
     )

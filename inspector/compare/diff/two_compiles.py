@@ -15,8 +15,9 @@ from ...compile.pool import Compiler
 from ...model import ErrorRecord, KernelReport, Variant
 from ...pipeline.analysis import tool_versions
 from ...pipeline.capturing import COMPILED, variants_of
+from ...pipeline.hip_sources import kernels_of, knobs_of, options_of
 from ...pipeline.jobs import Job, Request, settings_of
-from ...pipeline.naming import label_of
+from ...pipeline.naming import label_of, target_record
 from ..stages import Comparison
 from ..tritons import Progress, compare_builds, compile_all
 from .diff_results import Alone, DiffReport, KernelDiff
@@ -72,25 +73,21 @@ def diff_options(
     """
     targets = only_of(
         resolve_all(request.targets, request.archs),
-        COMPILED,
+        COMPILED | {"hip"},
         "it is compiled already, so other options change nothing",
-        "name the .py file or the .ttir that it was made from",
+        "name the .py or .hip file, or the .ttir that it was made from",
     )
+    of_triton = [target for target in targets if target.kind != "hip"]
     kernels = _ComparedKernels((sets[0].label, sets[1].label), options)
     with Compiler(settings_of(request)) as compiler:
-        _refuse_unknown(sets, compiler, targets)
+        if of_triton:
+            _refuse_unknown(sets, compiler, of_triton)
         for index, target in enumerate(targets):
-            variants, errors = variants_of(target, request, compiler)
+            variants, errors = _variants(target, request, sets, compiler)
             for error in errors:
                 kernels.add_error("capture", error)
             jobs = [
-                Job.of(
-                    request,
-                    str(target.path),
-                    replace(variant, options={**variant.options, **option_set.values}),
-                    compiler.settings,
-                    (index, number),
-                )
+                _job(request, target, variant, option_set, compiler, (index, number))
                 for number, variant in enumerate(variants)
                 for option_set in sets
             ]
@@ -99,6 +96,36 @@ def diff_options(
                 reports = [side.reports[0] if side.reports else None for side in (left, right)]
                 kernels.add(variant, reports, [left.error, right.error])
         return finished(kernels.report(tool_versions()), options, text)
+
+
+def _variants(
+    target: Target, request: Request, sets: Sequence[OptionSet], compiler: Compiler
+) -> tuple[Sequence[Variant], Sequence[ErrorRecord]]:
+    """The kernels of a target, and why some of them are missing."""
+    if target.kind != "hip":
+        return variants_of(target, request, compiler)
+    try:
+        for option_set in sets:
+            knobs_of(target, option_set.values)
+        return kernels_of(target, request, sets[0].values), ()
+    except KinspectError as error:
+        return (), (target_record(target, "compile", error),)
+
+
+def _job(
+    request: Request,
+    target: Target,
+    variant: Variant,
+    option_set: OptionSet,
+    compiler: Compiler,
+    order: tuple[int, int],
+) -> Job:
+    """The job of one side: options of Triton's backend, or values of a HIP source."""
+    job = Job.of(request, str(target.path), variant, compiler.settings, order)
+    if target.kind == "hip":
+        own = options_of(request)
+        return replace(job, hip=replace(own, values={**own.values, **option_set.values}))
+    return replace(job, variant=replace(variant, options={**variant.options, **option_set.values}))
 
 
 def diff_builds(

@@ -49,6 +49,7 @@ _SPILLS = ("vgpr_spill_count", "sgpr_spill_count", "scratch_bytes")
 _EMULATED = tuple(name for name in JUDGED if name.startswith("emulated."))
 _ELSEWHERE = "another target: limits and instructions differ"
 _ONE_UNKNOWN = "one is unknown"
+_WITHIN_TOLERANCE = ", within the tolerance"
 _FINDINGS = "findings."
 
 
@@ -84,6 +85,22 @@ class DifferingFigure(Struct, frozen=True):
     left: MetricValue
     right: MetricValue
     loop: str | None = None
+
+    @property
+    def numbers(self) -> tuple[float, float] | None:
+        """Both values; None where one is unknown or no number."""
+        left, right = number(self.left), number(self.right)
+        return None if left is None or right is None else (left, right)
+
+    @property
+    def grows(self) -> bool:
+        return self.numbers is not None and self.numbers[1] > self.numbers[0]
+
+    @property
+    def text(self) -> str:
+        """`100 → 90`; `?` for what is unknown."""
+        sides = self.left, self.right
+        return " → ".join(f"{s:g}" if isinstance(s, int | float) else "?" for s in sides)
 
     def change(
         self,
@@ -141,18 +158,14 @@ def decided_by_time(
     What also decides: budgets that the user stated, findings of errors, and whether the kernel can
     be launched at all.
     """
-    return tuple(
-        replace(change, matters=time.verdict != "equal")
-        if change.name == TIME_US
-        else change
-        if context.is_stated(change.name) or _tells_of_use(change) or _is_finding(change)
-        else replace(change, matters=False)
-        for change in changes
-    )
 
+    def matters(change: FigureChange) -> bool:
+        if change.name == TIME_US:
+            return time.verdict != "equal"
+        decides = context.is_stated(change.name) or change.name.startswith(_FINDINGS)
+        return change.matters and (decides or _tells_of_use(change))
 
-def _is_finding(change: FigureChange) -> bool:
-    return change.name.startswith(_FINDINGS)
+    return tuple(replace(change, matters=matters(change)) for change in changes)
 
 
 def _tells_of_use(change: FigureChange) -> bool:
@@ -170,9 +183,9 @@ def kernel_changes(
     Args:
         hot: whether the left and the right side access scratch in a hot loop.
     """
-    left_count, right_count = value(left, "instruction_count"), value(right, "instruction_count")
-    if left_count is None or right_count is None:
-        code = DifferingFigure("code", "", left_count, right_count)
+    counts = value(left, "instruction_count"), value(right, "instruction_count")
+    if None in counts:
+        code = DifferingFigure("code", "", *counts)
         yield code.change("unknown", "no code was read of a side", matters=True)
     yield from _emptied(left, right)
     yield from _of_launch(
@@ -201,20 +214,47 @@ def number(figure: MetricValue) -> float | None:
     return figure if isinstance(figure, int | float) and not isinstance(figure, bool) else None
 
 
-def _text(figure: MetricValue) -> str:
-    return f"{figure:g}" if isinstance(figure, int | float) else "?"
+def _differing(
+    name: str, left: KernelReport, right: KernelReport, unit: str | None = None
+) -> DifferingFigure | None:
+    """A figure of the kernels, in its metric's unit if no other is given; None if it is equal."""
+    left_value, right_value = value(left, name), value(right, name)
+    if left_value == right_value:
+        return None
+    if unit is None:
+        metric: Metric | None = left.metrics.get(name) or right.metrics.get(name)
+        unit = metric.unit if metric is not None else ""
+    return DifferingFigure(name, unit, left_value, right_value)
+
+
+def _without_rule(
+    figure: DifferingFigure, words: str, context: JudgementContext, *, across_archs: bool = False
+) -> FigureChange | None:
+    """A change that needs no rule of its own: on another target, unknown, or over a budget.
+
+    Args:
+        across_archs: whether the figure means the same on all targets.
+    """
+    if not context.same_arch and not across_archs:
+        return figure.change("shown", words, _ELSEWHERE)
+    if figure.numbers is None:
+        # A change to none is no regression.
+        matters = context.is_stated(figure.name) and number(figure.right) != 0
+        return figure.change("unknown", words, _ONE_UNKNOWN, matters=matters)
+    if reason := context.over_budget(figure.name, *figure.numbers):
+        return figure.change("regression", words, reason, matters=True)
+    return None
 
 
 def _emptied(left: KernelReport, right: KernelReport) -> Iterator[FigureChange]:
     """Yields the change of a kernel that compiles to nothing on one side."""
-    left_empty, right_empty = value(left, "empty"), value(right, "empty")
-    if left_empty == right_empty or left_empty is None or right_empty is None:
+    empty = _differing("empty", left, right, "")
+    if empty is None or empty.left is None or empty.right is None:
         return
-    words = "it compiles to nothing now" if right_empty else "it compiled to nothing before"
-    judgement: Judgement = "regression" if right_empty else "improvement"
-    yield DifferingFigure("empty", "", left_empty, right_empty).change(
-        judgement, words, matters=True
-    )
+    if empty.right:
+        yield empty.change("regression", "it compiles to nothing now", matters=True)
+    else:
+        yield empty.change("improvement", "it compiled to nothing before", matters=True)
 
 
 def _occupancy(
@@ -224,38 +264,34 @@ def _occupancy(
     name = RESIDENT
     if value(left, name) is None and value(right, name) is None:
         name = BY_VGPR  # a bare .s or .hsaco of Triton's: its LDS is not known
-    left_waves, right_waves = value(left, name), value(right, name)
-    if left_waves == right_waves:
+    waves = _differing(name, left, right, "waves/SIMD")
+    if waves is None:
         return
-    waves = DifferingFigure(name, "waves/SIMD", left_waves, right_waves)
-    before, after = number(left_waves), number(right_waves)
     matters = context.tolerances.matters(RESIDENT)
+    figures = f"{waves.text} waves/SIMD"
     if not context.same_arch:
-        figures = f"{_text(left_waves)} → {_text(right_waves)} waves/SIMD"
         yield waves.change("shown", figures, _ELSEWHERE)
         return
-    if before is None or after is None:
+    if waves.numbers is None:
         why = _why_unknown(name, left, right)
         yield waves.change("unknown", "resident waves unknown on one side", why, matters=matters)
         return
-    fewer = after < before
-    judgement: Judgement = "improvement" if after > before else "regression"
-    limited = right if fewer else left
-    known = name == RESIDENT
-    limiter = value(limited, "occupancy.limiter") if known else limiter_of_vgprs(limited)
-    limited_by = _LIMITED_BY.get(str(limiter), "")
-    figures, reason = f"{before:g} → {after:g} waves/SIMD", ""
+    before, after = waves.numbers
+    judgement: Judgement = "improvement" if waves.grows else "regression"
+    limited, verb = (left, "was limited by") if waves.grows else (right, "limited by")
+    limiter = value(limited, "occupancy.limiter") if name == RESIDENT else limiter_of_vgprs(limited)
+    reason = ""
     if after == 0:
         reason = "it cannot be launched"
-    elif limited_by:
-        reason = f"{'limited by' if fewer else 'was limited by'} {limited_by}"
+    elif str(limiter) in _LIMITED_BY:
+        reason = f"{verb} {_LIMITED_BY[str(limiter)]}"
     tolerance = context.tolerances.for_figure(RESIDENT)
     if after != 0 and tolerance.allows(max(before, after), min(before, after)):
         judgement, matters = "neutral", False
         if reason:
-            reason += ", within the tolerance"
+            reason += _WITHIN_TOLERANCE
         else:
-            figures += ", within the tolerance"
+            figures += _WITHIN_TOLERANCE
     yield waves.change(judgement, figures, reason, matters=matters)
 
 
@@ -269,26 +305,16 @@ def _resource(
     name: str, left: KernelReport, right: KernelReport, context: JudgementContext
 ) -> Iterator[FigureChange]:
     """A register count or LDS size, judged by the waves that it leaves resident."""
-    left_use, right_use = value(left, name), value(right, name)
-    if left_use == right_use:
+    usage = _differing(name, left, right)
+    if usage is None:
         return
-    words, unit = JUDGED[name].words, _unit(name, left, right)
-    usage = DifferingFigure(name, unit, left_use, right_use)
-    before, after = number(left_use), number(right_use)
-    bytes_suffix = " bytes" if unit == "bytes" else ""
-    figures = f"{_text(left_use)} → {_text(right_use)}{bytes_suffix} {words}"
-    if not context.same_arch:
-        yield usage.change("shown", figures, _ELSEWHERE)
-        return
-    if before is None or after is None:
-        matters = context.is_stated(name) and after != 0  # a change to none is no regression
-        yield usage.change("unknown", figures, _ONE_UNKNOWN, matters=matters)
-        return
-    if reason := context.over_budget(name, before, after):
-        yield usage.change("regression", figures, reason, matters=True)
-        return
-    judgement, consequence = _consequence(name, after > before, left, right)
-    yield usage.change(judgement, figures, consequence)
+    bytes_suffix = " bytes" if name == "lds_bytes" else ""
+    words = f"{usage.text}{bytes_suffix} {JUDGED[name].words}"
+    change = _without_rule(usage, words, context)
+    if change is None:
+        judgement, consequence = _consequence(name, usage.grows, left, right)
+        change = usage.change(judgement, words, consequence)
+    yield change
 
 
 def _consequence(
@@ -323,51 +349,41 @@ def _spills(
     hot: tuple[bool, bool],
 ) -> Iterator[FigureChange]:
     """A total of spills: decides nothing by itself, since spills in hot loops are judged there."""
-    left_spills, right_spills = value(left, name), value(right, name)
-    if left_spills == right_spills:
+    spills = _differing(name, left, right)
+    if spills is None:
         return
-    spills = DifferingFigure(name, _unit(name, left, right), left_spills, right_spills)
-    before, after = number(left_spills), number(right_spills)
-    figures = f"{_text(left_spills)} → {_text(right_spills)} {JUDGED[name].words}"
-    if before is None or after is None:
-        matters = context.is_stated(name) and after != 0  # a change to none is no regression
-        yield spills.change("unknown", figures, _ONE_UNKNOWN, matters=matters)
-        return
-    if reason := context.over_budget(name, before, after):
-        yield spills.change("regression", figures, reason, matters=True)
-        return
-    if not any(hot):
-        yield spills.change("neutral", figures, "none in a hot loop")
-        return
-    judgement: Judgement = "regression" if after > before else "improvement"
-    yield spills.change(judgement, figures, "some in a hot loop, judged there")
+    words = f"{spills.text} {JUDGED[name].words}"
+    change = _without_rule(spills, words, context, across_archs=True)
+    if change is None and not any(hot):
+        change = spills.change("neutral", words, "none in a hot loop")
+    elif change is None:
+        judgement: Judgement = "regression" if spills.grows else "improvement"
+        change = spills.change(judgement, words, "some in a hot loop, judged there")
+    yield change
 
 
 def _code(
     left: KernelReport, right: KernelReport, context: JudgementContext
 ) -> Iterator[FigureChange]:
     """The size of the code, judged by whether it fits the instruction cache."""
-    name = "code_bytes"
-    left_bytes, right_bytes = value(left, name), value(right, name)
-    before, after = number(left_bytes), number(right_bytes)
-    if left_bytes == right_bytes or before is None or after is None:
+    size = _differing("code_bytes", left, right, "bytes")
+    if size is None or size.numbers is None:
         return
-    size = DifferingFigure(name, "bytes", left_bytes, right_bytes)
-    figures = f"{before:g} → {after:g} bytes of code"
-    if not context.same_arch:
-        yield size.change("shown", figures, _ELSEWHERE)
-        return
-    judgement: Judgement = "neutral"
-    if reason := context.over_budget(name, before, after):
-        judgement = "regression"
-    elif context.icache_bytes is not None:
-        judgement, reason = _cache_consequence(before, after, context.icache_bytes)
-    matters = context.is_stated(name) and judgement == "regression"
-    yield size.change(judgement, figures, reason, matters=matters)
+    words = f"{size.text} bytes of code"
+    change = _without_rule(size, words, context)
+    if change is None:
+        judgement, reason = _cache_consequence(*size.numbers, context.icache_bytes)
+        matters = context.is_stated(size.name) and judgement == "regression"
+        change = size.change(judgement, words, reason, matters=matters)
+    yield change
 
 
-def _cache_consequence(before: float, after: float, cache_bytes: int) -> tuple[Judgement, str]:
+def _cache_consequence(
+    before: float, after: float, cache_bytes: int | None
+) -> tuple[Judgement, str]:
     """Judges a change of the code's size by whether it fits the instruction cache; says why."""
+    if cache_bytes is None:
+        return "neutral", ""
     cache = f"the instruction cache of {cache_bytes // 1024} KiB"
     if (before <= cache_bytes) == (after <= cache_bytes):
         return "neutral", f"{'fits' if after <= cache_bytes else 'on both sides more than'} {cache}"
@@ -380,26 +396,23 @@ def _of_launch(
     name: str, reason: str, left: KernelReport, right: KernelReport, context: JudgementContext
 ) -> Iterator[FigureChange]:
     """A figure of the captured launches; nothing where one side has none."""
-    left_value, right_value = value(left, name), value(right, name)
-    before, after = number(left_value), number(right_value)
-    if before is None or after is None or before == after:
+    figure = _differing(name, left, right)
+    if figure is None or figure.numbers is None:
         return
-    figure = DifferingFigure(name, _unit(name, left, right), left_value, right_value)
+    before, after = figure.numbers
     amounts = f"{before:.4g} → {after:.4g}"
-    if name == TIME_US and (change := time_change(before, after)) is not None:
-        amounts = difference(change)
-    figures = f"{amounts} {JUDGED[name].words}"
-    if not context.same_arch:
-        yield figure.change("shown", figures, _ELSEWHERE)
-        return
-    judgement: Judgement = "regression" if after > before else "improvement"
-    if context.tolerances.for_figure(name).allows(min(before, after), max(before, after)):
-        judgement = "neutral"
-    elif over_budget := context.over_budget(name, before, after):
-        reason = over_budget
-    decides = judgement == "regression" or JUDGED[name].improvement_decides
-    matters = context.tolerances.matters(name) and decides and judgement != "neutral"
-    yield figure.change(judgement, figures, reason, matters=matters)
+    if name == TIME_US and (time := time_change(before, after)) is not None:
+        amounts = difference(time)
+    words = f"{amounts} {JUDGED[name].words}"
+    change = _without_rule(figure, words, context)
+    if change is None:
+        judgement: Judgement = "regression" if figure.grows else "improvement"
+        if context.tolerances.for_figure(name).allows(min(before, after), max(before, after)):
+            judgement = "neutral"
+        decides = judgement == "regression" or JUDGED[name].improvement_decides
+        matters = context.tolerances.matters(name) and decides and judgement != "neutral"
+        change = figure.change(judgement, words, reason, matters=matters)
+    yield change
 
 
 def _findings(
@@ -424,8 +437,3 @@ def _findings(
             f"{abs(gained)} {'new' if gained > 0 else 'gone'}",
             matters=severity == "error" and context.same_arch,
         )
-
-
-def _unit(name: str, left: KernelReport, right: KernelReport) -> str:
-    metric: Metric | None = left.metrics.get(name) or right.metrics.get(name)
-    return metric.unit if metric is not None else ""

@@ -16,8 +16,8 @@ from ...base.errors import KinspectError
 from ...compile.environment import guest_environment
 from ...explain.view import path_of
 from ...lint.catalogue import nearest
+from ...lint.packs import bundled_packs, load_packs
 from ...lint.rule import Pack, Rule
-from ...lint.schema import bundled_packs, load_packs
 from ...lint.selection import FORMER, Words, what_became_of
 from ...model import Change, Finding, KernelReport
 from ...pipeline.analysis import catalogue, default_pack

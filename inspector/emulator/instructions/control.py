@@ -39,6 +39,9 @@ def hint(decoded: Decoded, context: BuildContext) -> Step:
     return nothing
 
 
+builds("v_clrexcp", "v_pipeflush")(lambda decoded, context: nothing)
+
+
 @builds_matching(r"s_waitcnt(_\w+cnt)?|s_wait_\w+cnt(_dscnt)?|s_wait_idle")
 def wait(decoded: Decoded, context: BuildContext) -> Step:
     """Lets the results through that it waits for."""

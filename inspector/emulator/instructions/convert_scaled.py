@@ -1,4 +1,4 @@
-"""Conversions with a scale, to and from 8, 6 and 4 bits: v_cvt_scalef32_*.
+"""Conversions with a scale, to and from 8, 6 and 4 bits: v_cvt_scalef32_*; look-ups of such fields.
 
 The scale is the exponent of a float32: 2**(e - 127), a NaN for e = 255. Narrow values are
 multiplied by it when they become wide, wide ones divided by it before they become narrow (CDNA4
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ...isa.dataflow.operands import Decoded, Operand, opsel
 from ..numbers import SMALL, from_bf16, from_f16, to_bf16, to_f16, to_small
-from ..registry import BuildContext, NotCoveredError, Step, builds_matching
+from ..registry import BuildContext, NotCoveredError, Step, builds_as, builds_matching
 from ..vector_operands import Read, Write, check_count, raw, source
 from ..waves import F32, U32, Array, Waves
 from .convert import discarded_bits, part_of_register
@@ -204,3 +204,30 @@ def _series(seed: Array, count: int) -> Array:
     while len(series) < count:
         series.append(next_random(series[-1]))
     return np.stack(series)
+
+
+def _look_up(decoded: Decoded, context: BuildContext, bits: int) -> Step:
+    """V_PERM_PK16: each of 16 selectors of four bits (S2) picks a field of S0:S1.
+
+    S0 stands above S1, as in V_PERM_B32 (AMD's CDNA5 tests of rocm-systems).
+    """
+    # Registers of S0 and S1 that 16 fields of these bits take together.
+    above, below = {4: (1, 1), 6: (1, 2), 8: (2, 2)}[bits]
+    target, first, second, selectors = decoded.operands
+    if decoded.modifiers:
+        raise NotCoveredError(decoded.text)
+    reads = (_words(second, below), _words(first, above))
+    chosen = _words(selectors, 2)
+
+    def step(waves: Waves) -> None:
+        table = fields(np.concatenate([read(waves) for read in reads]), bits, 16)
+        index = fields(chosen(waves), 4, 16).astype(np.int64)
+        picked = np.take_along_axis(table, index, 0)
+        for number, word in enumerate(registers(picked, bits)):
+            waves.write(target.first + number, word)
+
+    return step
+
+
+for _bits in (4, 6, 8):
+    builds_as(f"v_perm_pk16_b{_bits}_u4", _look_up, _bits)

@@ -1,29 +1,31 @@
-"""Moves whose registers M0 or selectors choose, vector and scalar.
+"""Moves whose registers M0 chooses, vector and scalar.
 
 Source: CDNA3 ISA, 12.1 to 12.5, and RDNA3 ISA, 16.1 to 16.5 (scalar); RDNA3 ISA, 16.8 (vector).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ...isa.dataflow.operands import M0, VCC, Decoded, Operand
 from ..registry import BuildContext, NotCoveredError, Step, builds, builds_as
-from ..vector_operands import Read, raw
+from ..vector_operands import raw
 from ..waves import U32, Array, Waves
-from .control import nothing
-from .convert_scaled import fields, registers
 from .scalar_operands import scalar_source
 
 U64 = np.uint64
 I64 = np.int64
 
 
+def _shifts(waves: Waves, halves: bool) -> tuple[Array, Array]:
+    """What M0 adds to the numbers of source and destination: each half ten bits, or all of it."""
+    m0 = waves.scalar[M0]
+    return (m0 & U32(0x3FF), m0 >> U32(16) & U32(0x3FF)) if halves else (m0, m0)
+
+
 def _vector_rows(waves: Waves, operand: Operand, shift: Array) -> Array:
     """Each wave's register, int64 [wave]."""
-    rows = operand.first + shift.astype(np.int64)
+    rows = operand.first + shift.astype(I64)
     if (rows >= len(waves.u32)).any():
         raise NotCoveredError(f"{operand.text} and M0: past the registers that the code names")
     return rows
@@ -55,8 +57,7 @@ def _vector_relative(
         raise NotCoveredError(decoded.text)
 
     def step(waves: Waves) -> None:
-        shift = waves.scalar[M0]
-        low, high = (shift & U32(1023), shift >> U32(16) & U32(1023)) if halves else (shift,) * 2
+        low, high = _shifts(waves, halves)
         moved = _read_rows(waves, _vector_rows(waves, value, low)) if source else plain(waves)
         if destination:
             _write_rows(waves, _vector_rows(waves, to, high), moved)
@@ -78,9 +79,8 @@ def swap_relative(decoded: Decoded, context: BuildContext) -> Step:
     first, second = decoded.operands
 
     def step(waves: Waves) -> None:
-        shift = waves.scalar[M0]
-        second_rows = _vector_rows(waves, second, shift & U32(1023))
-        first_rows = _vector_rows(waves, first, shift >> U32(16) & U32(1023))
+        low, high = _shifts(waves, halves=True)
+        second_rows, first_rows = _vector_rows(waves, second, low), _vector_rows(waves, first, high)
         second_value, first_value = _read_rows(waves, second_rows), _read_rows(waves, first_rows)
         _write_rows(waves, first_rows, second_value)
         _write_rows(waves, second_rows, first_value)
@@ -88,11 +88,8 @@ def swap_relative(decoded: Decoded, context: BuildContext) -> Step:
     return step
 
 
-builds("v_clrexcp", "v_pipeflush")(lambda decoded, context: nothing)
-
-
 def _scalar_rows(waves: Waves, first: int, steps: Array, count: int) -> Array:
-    """Scalar rows that M0 counts from a register on, int64 [wave]."""
+    """Each wave's scalar register, int64 [wave]; `steps`: how far from `first`."""
     rows = np.int64(first) + steps.astype(I64)
     if ((rows < 0) | (rows + count > VCC + 2)).any():
         raise NotCoveredError(f"M0 leads from s{first} past the scalar registers")
@@ -100,26 +97,28 @@ def _scalar_rows(waves: Waves, first: int, steps: Array, count: int) -> Array:
 
 
 def _scalar_relative(
-    decoded: Decoded, context: BuildContext, words: int, *, reads: bool, writes: bool, split: bool
+    decoded: Decoded,
+    context: BuildContext,
+    words: int,
+    *,
+    source: bool,
+    destination: bool,
+    halves: bool = False,
 ) -> Step:
     """S_MOVRELS, S_MOVRELD, S_MOVRELSD_2: M0 is added to a register's number."""
-    target, origin = decoded.operands
-    read = scalar_source(origin, "u32") if words == 1 else scalar_source(origin, "u64")
+    to, value = decoded.operands
+    plain = scalar_source(value, "u32") if words == 1 else scalar_source(value, "u64")
 
     def step(waves: Waves) -> None:
-        m0 = waves.scalar[M0]
+        low, high = _shifts(waves, halves)
         numbers = np.arange(waves.count)
-        if reads:
-            steps = m0 & U32(0x3FF) if split else m0
-            rows = _scalar_rows(waves, origin.first, steps, words)
+        if source:
+            rows = _scalar_rows(waves, value.first, low, words)
             parts = [waves.scalar[rows + word, numbers] for word in range(words)]
         else:
-            value = np.broadcast_to(read(waves), (waves.count,)).astype(U64)
-            parts = [(value >> U64(32 * word)).astype(U32) for word in range(words)]
-        steps = np.zeros(waves.count, U32)
-        if writes:
-            steps = m0 >> U32(16) & U32(0x3FF) if split else m0
-        rows = _scalar_rows(waves, target.first, steps, words)
+            moved = np.broadcast_to(plain(waves), (waves.count,)).astype(U64)
+            parts = [(moved >> U64(32 * word)).astype(U32) for word in range(words)]
+        rows = _scalar_rows(waves, to.first, high if destination else np.zeros_like(high), words)
         for word, part in enumerate(parts):
             waves.scalar[rows + word, numbers] = part
 
@@ -127,46 +126,6 @@ def _scalar_relative(
 
 
 for _count, _suffix in ((1, "b32"), (2, "b64")):
-    builds_as(
-        f"s_movrels_{_suffix}", _scalar_relative, _count, reads=True, writes=False, split=False
-    )
-    builds_as(
-        f"s_movreld_{_suffix}", _scalar_relative, _count, reads=False, writes=True, split=False
-    )
-builds_as("s_movrelsd_2_b32", _scalar_relative, 1, reads=True, writes=True, split=True)
-
-
-def _all_words(operand: Operand, count: int) -> Callable[[Waves], Array]:
-    """An operand's registers as uint32 [register, wave, lane]."""
-    reads: list[Read] = [raw(operand, row) for row in range(count)]
-    return lambda waves: np.stack(
-        [np.broadcast_to(read(waves), (waves.count, waves.lanes)) for read in reads]
-    )
-
-
-def _look_up(decoded: Decoded, context: BuildContext, bits: int) -> Step:
-    """V_PERM_PK16: each of 16 selectors of four bits (S2) picks a field of S0:S1.
-
-    S0 stands above S1, as in V_PERM_B32 (AMD's CDNA5 tests of rocm-systems).
-    """
-    above = {4: 1, 6: 1, 8: 2}[bits]
-    below = {4: 1, 6: 2, 8: 2}[bits]
-
-    target, first, second, selectors = decoded.operands
-    if decoded.modifiers:
-        raise NotCoveredError(decoded.text)
-    reads = (_all_words(second, below), _all_words(first, above))
-    chosen = _all_words(selectors, 2)
-
-    def step(waves: Waves) -> None:
-        table = fields(np.concatenate([read(waves) for read in reads]), bits, 16)
-        index = fields(chosen(waves), 4, 16).astype(np.int64)
-        picked = np.take_along_axis(table, index, 0)
-        for number, word in enumerate(registers(picked, bits)):
-            waves.write(target.first + number, word)
-
-    return step
-
-
-for _bits in (4, 6, 8):
-    builds_as(f"v_perm_pk16_b{_bits}_u4", _look_up, _bits)
+    builds_as(f"s_movrels_{_suffix}", _scalar_relative, _count, source=True, destination=False)
+    builds_as(f"s_movreld_{_suffix}", _scalar_relative, _count, source=False, destination=True)
+builds_as("s_movrelsd_2_b32", _scalar_relative, 1, source=True, destination=True, halves=True)

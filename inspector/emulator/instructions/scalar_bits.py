@@ -6,6 +6,7 @@ Source: CDNA3 ISA, 12.1 to 12.5; RDNA3 ISA, 16.1 to 16.5.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -31,12 +32,8 @@ def _signed_field(value: Array, packed: Array) -> Array:
     offset, width = packed & U32(31), packed >> U32(16) & U32(127)
     length = np.minimum(width, U32(32) - offset)
     up = (U32(32) - offset - length) & U32(31)
-    down = (U32(32) - length) & U32(31)
-    moved = (
-        (value << up).view(I32) >> down.view(I32)
-        if np.ndim(down)
-        else (np.asarray(value << up).view(I32) >> I32(down))
-    )
+    down = ((U32(32) - length) & U32(31)).astype(I32)
+    moved = np.asarray(value << up).view(I32) >> down
     return np.where(length == 0, I32(0), moved).view(U32)
 
 
@@ -91,7 +88,16 @@ def _doubled_bits(value: Array) -> Array:
     return result | (result << U64(1))
 
 
-def _ones_from(value: Array) -> Array:
+def _whole_quads(value: Array, bits: int) -> Array:
+    """All four bits of a quad are set where any of them is."""
+    return _quads(value, bits) * (U32 if bits == 32 else U64)(15)
+
+
+def _count_ones(value: Array) -> Array:
+    return np.bitwise_count(value).astype(U32)
+
+
+def _lowest_set(value: Array) -> Array:
     """Index of the lowest set bit; -1 where there is none."""
     wide = np.atleast_1d(value).astype(U64)
     low = wide & (~wide + U64(1))
@@ -102,15 +108,12 @@ def _ones_from(value: Array) -> Array:
 def _leading(value: Array, bits: int) -> Array:
     """Number of zeros above the highest set bit; -1 for 0."""
     high_part = np.atleast_1d(value).astype(U64)
-    count = np.zeros(high_part.shape, np.int64)
-    width = 64
     highest = np.zeros(high_part.shape, np.int64)
     for step in (32, 16, 8, 4, 2, 1):
         high = high_part >> U64(step)
         highest += np.where(high > 0, step, 0)
         high_part = np.where(high > 0, high, high_part)
-    count = (width - 1 - highest) - (width - bits)
-    return np.where(np.atleast_1d(value) == 0, -1, count).astype(I32)
+    return np.where(np.atleast_1d(value) == 0, -1, bits - 1 - highest).astype(I32)
 
 
 def _reversed_bits(value: Array, bits: int) -> Array:
@@ -122,8 +125,6 @@ def _reversed_bits(value: Array, bits: int) -> Array:
     return np.ascontiguousarray(result).byteswap()
 
 
-define_scalar("s_not_b32", "u32", "u32", np.invert, "nonzero")
-define_scalar("s_not_b64", "u64", "u64", np.invert, "nonzero")
 _LOGIC: dict[str, Callable[[Array, Array], Array]] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
@@ -134,43 +135,37 @@ _LOGIC: dict[str, Callable[[Array, Array], Array]] = {
     "nor": lambda a, b: ~(a | b),
     "xnor": lambda a, b: ~(a ^ b),
 }
-for _bits in ("32", "64"):
-    _kind = "u" + _bits
+for _bits in (32, 64):
+    _kind = f"u{_bits}"
     for _names, _compute in _LOGIC.items():
         _mnemonics = " ".join(f"s_{name}_b{_bits}" for name in _names.split())
         define_scalar(_mnemonics, _kind, f"{_kind} {_kind}", _compute, "nonzero")
+    # Of bits to as many bits.
+    define_scalar(f"s_not_b{_bits}", _kind, _kind, np.invert, "nonzero")
+    define_scalar(f"s_brev_b{_bits}", _kind, _kind, partial(_reversed_bits, bits=_bits))
+    define_scalar(f"s_quadmask_b{_bits}", _kind, _kind, partial(_quad_mask, bits=_bits), "nonzero")
+    define_scalar(f"s_wqm_b{_bits}", _kind, _kind, partial(_whole_quads, bits=_bits), "nonzero")
+    # Of bits to their number, or to the index of one.
+    define_scalar(f"s_bcnt0_i32_b{_bits}", "u32", _kind, lambda a: _count_ones(~a), "nonzero")
+    define_scalar(f"s_bcnt1_i32_b{_bits}", "u32", _kind, _count_ones, "nonzero")
+    define_scalar(f"s_ff0_i32_b{_bits}", "i32", _kind, lambda a: _lowest_set(~a))
+    define_scalar(f"s_ff1_i32_b{_bits} s_ctz_i32_b{_bits}", "i32", _kind, _lowest_set)
+    _leading_zeros = f"s_flbit_i32_b{_bits} s_clz_i32_u{_bits}"
+    define_scalar(_leading_zeros, "i32", _kind, partial(_leading, bits=_bits))
+define_scalar("s_flbit_i32 s_cls_i32", "i32", "i32", partial(_same_as_sign, bits=32))
+define_scalar("s_flbit_i32_i64 s_cls_i32_i64", "i32", "i64", partial(_same_as_sign, bits=64))
+define_scalar("s_bitreplicate_b64_b32", "u64", "u32", _doubled_bits)
+# Fields.
 define_scalar("s_bfe_u32", "u32", "u32 u32", _field, "nonzero")
 define_scalar("s_bfe_i32", "u32", "u32 u32", _signed_field, "nonzero")
-define_scalar("s_bfm_b32", "u32", "u32 u32", lambda a, b: ((U32(1) << low5(a)) - U32(1)) << low5(b))
 define_scalar("s_bfe_u64", "u64", "u64 u32", _field64, "nonzero")
 define_scalar("s_bfe_i64", "u64", "u64 u32", _signed_field64, "nonzero")
-define_scalar("s_bitreplicate_b64_b32", "u64", "u32", _doubled_bits)
-define_scalar("s_quadmask_b32", "u32", "u32", lambda a: _quad_mask(a, 32), "nonzero")
-define_scalar("s_quadmask_b64", "u64", "u64", lambda a: _quad_mask(a, 64), "nonzero")
-define_scalar("s_wqm_b32", "u32", "u32", lambda a: _quads(a, 32) * U32(15), "nonzero")
-define_scalar("s_wqm_b64", "u64", "u64", lambda a: _quads(a, 64) * U64(15), "nonzero")
-define_scalar("s_ff0_i32_b32", "i32", "u32", lambda a: _ones_from(~a))
-define_scalar("s_ff0_i32_b64", "i32", "u64", lambda a: _ones_from(~a))
-define_scalar("s_flbit_i32 s_cls_i32", "i32", "i32", lambda a: _same_as_sign(a, 32))
-define_scalar("s_flbit_i32_i64 s_cls_i32_i64", "i32", "i64", lambda a: _same_as_sign(a, 64))
-define_scalar(
-    "s_bcnt0_i32_b32", "u32", "u32", lambda a: np.bitwise_count(~a).astype(U32), "nonzero"
-)
-define_scalar(
-    "s_bcnt0_i32_b64", "u32", "u64", lambda a: np.bitwise_count(~a).astype(U32), "nonzero"
-)
+define_scalar("s_bfm_b32", "u32", "u32 u32", lambda a, b: ((U32(1) << low5(a)) - U32(1)) << low5(b))
+# Halves and bytes.
 define_scalar("s_sext_i32_i8", "i32", "u32", lambda a: a.astype(np.uint8).view(np.int8).astype(I32))
 define_scalar(
     "s_sext_i32_i16", "i32", "u32", lambda a: a.astype(np.uint16).view(np.int16).astype(I32)
 )
-define_scalar("s_ff1_i32_b32 s_ctz_i32_b32", "i32", "u32", lambda a: _ones_from(a))
-define_scalar("s_ff1_i32_b64 s_ctz_i32_b64", "i32", "u64", lambda a: _ones_from(a))
-define_scalar("s_flbit_i32_b32 s_clz_i32_u32", "i32", "u32", lambda a: _leading(a, 32))
-define_scalar("s_flbit_i32_b64 s_clz_i32_u64", "i32", "u64", lambda a: _leading(a, 64))
-define_scalar("s_brev_b32", "u32", "u32", lambda a: _reversed_bits(a, 32))
-define_scalar("s_brev_b64", "u64", "u64", lambda a: _reversed_bits(a, 64))
-define_scalar("s_bcnt1_i32_b32", "u32", "u32", lambda a: np.bitwise_count(a).astype(U32), "nonzero")
-define_scalar("s_bcnt1_i32_b64", "u32", "u64", lambda a: np.bitwise_count(a).astype(U32), "nonzero")
 define_scalar(
     "s_pack_ll_b32_b16", "u32", "u32 u32", lambda a, b: (a & U32(0xFFFF)) | (b << U32(16))
 )

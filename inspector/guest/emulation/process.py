@@ -64,7 +64,7 @@ class EmulatorProcess:
 
     Args:
         command: starts it; it speaks JSON lines on its standard streams.
-        told: takes what it says of a launch that goes on: `{"step": text}`, `{"warning": text}`.
+        on_message: takes `{"step": text}` and `{"warning": text}` of a launch that goes on.
 
     Attributes:
         deadline: when to kill it if it has not answered, by `time.monotonic`; None for never.
@@ -74,9 +74,9 @@ class EmulatorProcess:
         self,
         command: Sequence[str],
         environment: Mapping[str, str] | None = None,
-        told: Callable[[dict[str, str]], None] | None = None,
+        on_message: Callable[[dict[str, str]], None] | None = None,
     ) -> None:
-        self._told = told
+        self._on_message = on_message
         self.deadline: float | None = None
         self._command = list(command)
         self._environment = environment
@@ -117,7 +117,7 @@ class EmulatorProcess:
                 for b in buffers
             ]
             message = {"launch": request, "buffers": buffer_fields, "memory": self._size}
-            message["watched"] = self._told is not None
+            message["watched"] = self._on_message is not None
             for one_process in (False, True):
                 for buffer in buffers:
                     ctypes.memmove(base + buffer.offset, buffer.backing, buffer.size)
@@ -218,8 +218,8 @@ class EmulatorProcess:
                 self._wait_for_reply(process)
                 line = process.stdout.readline()
                 reply = json.loads(line) if line else None
-                if reply is not None and "request" not in reply and self._told is not None:
-                    self._told(reply)
+                if reply is not None and "request" not in reply and self._on_message is not None:
+                    self._on_message(reply)
         except BrokenPipeError:
             reply = None
         if reply is None:

@@ -91,7 +91,9 @@ def _main(request_path: str) -> int:
     project = Project(path)
     LOG.watch(project.owns_code)
     processes.watch(project, world.note, NOT_EMULATED)
-    process = EmulatorProcess(request["emulator"], told=_teller(line, request["smaller"]))
+    process = EmulatorProcess(
+        request["emulator"], on_message=_message_shower(line, request["advice"])
+    )
     os.register_at_fork(before=process.share)  # children have a part in its profile
     executor = Executor(
         request["arch"],
@@ -133,18 +135,18 @@ def _main(request_path: str) -> int:
     return status
 
 
-def _teller(line: WaitLine, smaller: str) -> Callable[[dict[str, str]], None]:
-    """What takes the emulator's words of a launch that goes on; a warning is passed on once."""
+def _message_shower(line: WaitLine, advice: str) -> Callable[[dict[str, str]], None]:
+    """A function that shows the emulator's messages of a launch that goes on; one warning alone."""
     warned: list[str] = []
 
-    def told(message: dict[str, str]) -> None:
+    def show(message: dict[str, str]) -> None:
         if "step" in message:
             line.show(message["step"])
         elif "warning" in message and not warned:
             warned.append(message["warning"])
-            line.say(f"kinspect: {message['warning']}{smaller and f'; {smaller}'}")
+            line.say(f"kinspect: {message['warning']}{advice and f'; {advice}'}")
 
-    return told
+    return show
 
 
 def _has_tests(path: str, test: str | None) -> bool:

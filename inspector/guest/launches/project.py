@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any
 
-from ..world.value_uses import may_launch
+from ..world.reporting_statements import may_launch
 
 OWN_FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 

@@ -1,6 +1,6 @@
 """Times the benchmark cases of a kernel file on a GPU; each result is checked before and after.
 
-`timing` takes the times, `bench_oracle` has the expected results.
+`bench_device` takes the times, `bench_oracle` has the expected results.
 
 Chooses the configurations of a kernel file to time, and records those that `launch` uses.
 """
@@ -27,14 +27,7 @@ from ..loading import LoadError
 from ..records import Emit, one_line
 from . import bench_device
 from .bench_device import ONCE, TUNING, StoppingRule, TorchGpu, time_call
-from .bench_oracle import (
-    ExpectedResult,
-    MissingError,
-    UncheckedError,
-    expected_of,
-    operator_of,
-    tolerance_of,
-)
+from .bench_oracle import ExpectedResult, UncheckedError, expected_of, tolerance_of
 from .kernel_file import (
     Backend,
     backend_of,
@@ -49,6 +42,7 @@ from .kernel_file import (
     unfilled_memory,
     unsupported,
 )
+from .peer_operators import NoOperatorError, operator_of
 
 NEEDS_NONE = "`kinspect sweep` and `analyze` need none"
 MAX_WRONG_NOTES = 3
@@ -305,7 +299,7 @@ class _CaseRun:
             complaint = expected.lenient_complaint(result)
             del result  # frees its memory
             times, _ = time_call(self.device, call, rule)
-        except MissingError as missing:
+        except NoOperatorError as missing:
             return {"times_us": [], "note": str(missing)}
         except Exception as error:
             message = error_text(error)

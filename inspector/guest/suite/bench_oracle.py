@@ -4,11 +4,6 @@ The oracle is the kernel file's `reference` on the same inputs. Where the GPU's 
 suffice for it, slices of the inputs along one axis (a batch, a head) go through the reference;
 where there is no such axis, torch's own operator is the oracle. A kernel without an oracle is not
 timed.
-
-Other operators for the same inputs, which a kernel is compared with.
-
-`torch` is the kernel file's own `torch_operator`. `ck` is Composable Kernel through aiter, where
-aiter is importable and has an operator that takes this kernel's inputs.
 """
 
 from __future__ import annotations
@@ -25,6 +20,8 @@ from .kernel_file import tensors_of
 
 MAX_SLICES = 4
 """How many slices of the inputs are checked where the reference on all of them does not fit."""
+_SLICED_AXES = 3
+"""How many axes of the inputs slices are tried along, from the first."""
 
 
 class UncheckedError(Exception):
@@ -69,7 +66,7 @@ class ExpectedResult:
             parts = [
                 _part_for_slice(result, tensor, index) for result, tensor in zip(results, expected)
             ]
-            complaint = _difference(parts, expected, self.tolerance)
+            complaint = _difference(parts, expected, self.tolerance, exact=True)
             if complaint is not None:
                 return f"slice {index}: {complaint}"
         return None
@@ -94,25 +91,32 @@ def expected_of(
     result = _result_in_memory(module.reference, inputs)
     if result is not None:
         return ExpectedResult((result,), None, "reference", tolerance)
-    for axis in range(3):
-        length = _common_length(inputs, axis)
-        if length is None:
-            continue
-        indices = sorted({i * (length - 1) // (MAX_SLICES - 1) for i in range(MAX_SLICES)})
-        parts: list[tuple[Any, ...]] = []
-        for index in indices:
-            result = _result_in_memory(module.reference, _sliced(inputs, axis, index))
-            if result is None:
-                break
-            parts.append(result)
-        else:
-            oracle = "slices of the reference"
-            return ExpectedResult(tuple(parts), tuple(indices), oracle, tolerance)
+    for axis in range(_SLICED_AXES):
+        by_slice = _results_of_slices(module.reference, inputs, axis)
+        if by_slice:
+            tensors, slices = tuple(by_slice.values()), tuple(by_slice)
+            return ExpectedResult(tensors, slices, "slices of the reference", tolerance)
     if hasattr(module, "torch_operator"):
         result = _result_in_memory(module.torch_operator, inputs)
         if result is not None:
             return ExpectedResult((result,), None, "torch", tolerance)
     raise UncheckedError("the reference needs more memory than the GPU has")
+
+
+def _results_of_slices(
+    reference: Callable[..., Any], inputs: Mapping[str, Any], axis: int
+) -> dict[int, tuple[Any, ...]]:
+    """Index along an axis -> result of that slice; empty where none can be made of all of them."""
+    length = _common_length(inputs, axis)
+    if length is None:
+        return {}
+    results: dict[int, tuple[Any, ...]] = {}
+    for index in sorted({i * (length - 1) // (MAX_SLICES - 1) for i in range(MAX_SLICES)}):
+        result = _result_in_memory(reference, _sliced(inputs, axis, index))
+        if result is None:
+            return {}
+        results[index] = result
+    return results
 
 
 def tolerance_of(case: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> ResultTolerance:
@@ -175,7 +179,6 @@ def _common_length(inputs: Mapping[str, Any], axis: int) -> int | None:
 
 
 def _sliced(inputs: Mapping[str, Any], axis: int, index: int) -> dict[str, Any]:
-
     def part(value: Any) -> Any:
         is_tensor = hasattr(value, "narrow")
         return value.narrow(axis, index, 1) if is_tensor and value.numel() > 1 else value
@@ -193,9 +196,9 @@ def _part_for_slice(result: Any, sliced: Any, index: int) -> Any:
 
 
 def _difference(
-    actual: Sequence[Any], expected: Sequence[Any], tolerance: ResultTolerance, exact: bool = True
+    actual: Sequence[Any], expected: Sequence[Any], tolerance: ResultTolerance, *, exact: bool
 ) -> str | None:
-    """The first error in results, in words; None if they are right."""
+    """The first error in results, in words; None if they are right. `exact`: dtypes count too."""
     if len(actual) != len(expected):
         return f"{len(actual)} results, expected {len(expected)}"
     for index, (result, tensor) in enumerate(zip(actual, expected)):
@@ -203,83 +206,12 @@ def _difference(
         shape, expected_shape = tuple(result.shape), tuple(tensor.shape)
         if shape != expected_shape or (exact and result.dtype != tensor.dtype):
             return f"{label}is {shape} {result.dtype}, expected {expected_shape} {tensor.dtype}"
-        found = deviation(result, tensor, *tolerance)
-        if found.wrong:
-            error = abs(found.actual - found.expected)
+        worst = deviation(result, tensor, *tolerance)
+        if worst.wrong:
+            error = abs(worst.actual - worst.expected)
             return (
-                f"{label}{found.wrong} of {result.numel()} values differ by more than atol"
+                f"{label}{worst.wrong} of {result.numel()} values differ by more than atol"
                 f" {tolerance.atol:g} + rtol {tolerance.rtol:g}·|expected|; the worst by"
-                f" {math.inf if math.isnan(error) else error:.4g}, at {found.place}"
+                f" {math.inf if math.isnan(error) else error:.4g}, at {worst.place}"
             )
     return None
-
-
-class MissingError(Exception):
-    """There is no operator to compare with; the message says why."""
-
-
-def operator_of(name: str, module: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
-    """A call of the other operator on these inputs.
-
-    Raises:
-        MissingError: there is none.
-    """
-    if name == "torch":
-        operator = getattr(module, "torch_operator", None)
-        if operator is None:
-            raise MissingError("torch has no operator for this kernel: nothing to compare with")
-        return lambda: operator(**inputs)
-    if name == "ck":
-        return _ck(inputs)
-    raise MissingError(f"{name!r} is nothing to compare with; there are torch and ck")
-
-
-def _ck(inputs: Mapping[str, Any]) -> Callable[[], Any]:
-    try:
-        aiter: Any = importlib.import_module("aiter")
-    except Exception as error:  # it compiles on import, and fails in many ways without ROCm
-        raise MissingError(
-            f"aiter is not importable ({type(error).__name__}): the comparison with CK is left out"
-        ) from None
-    input_names = {
-        name for name, value in inputs.items() if value is not None and value is not False
-    }
-    if {"q", "k", "v"} <= input_names <= _ATTENTION and hasattr(aiter, "flash_attn_func"):
-        return _attention(aiter, inputs)
-    if {"a", "b", "a_scale", "b_scale"} <= input_names and hasattr(
-        aiter, "gemm_a8w8_blockscale_ck"
-    ):
-        return _blockscale(aiter, inputs)
-    raise MissingError("aiter has no CK operator for these inputs: the comparison is left out")
-
-
-_ATTENTION = frozenset({"q", "k", "v", "causal", "layout", "scale", "config"})
-
-
-def _attention(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
-    """A call of `flash_attn_func`, which takes [batch, sequence, heads, features]."""
-    layout = inputs.get("layout", "bhsd")
-    if layout not in ("bhsd", "bshd"):
-        raise MissingError(f"the comparison with CK takes no layout {layout}")
-    q, k, v = (inputs[name] if layout == "bshd" else inputs[name].transpose(1, 2) for name in "qkv")
-    options = {"softmax_scale": inputs.get("scale"), "causal": bool(inputs.get("causal"))}
-
-    def call() -> Any:
-        out = aiter.flash_attn_func(q, k, v, **options)
-        out = out[0] if isinstance(out, (tuple, list)) else out
-        return out if layout == "bshd" else out.transpose(1, 2)
-
-    return call
-
-
-def _blockscale(aiter: Any, inputs: Mapping[str, Any]) -> Callable[[], Any]:
-    import torch
-
-    a, b = inputs["a"], inputs["b"]
-
-    def call() -> Any:
-        out = torch.empty((a.shape[0], b.shape[0]), dtype=torch.bfloat16, device=a.device)
-        result = aiter.gemm_a8w8_blockscale_ck(a, b, inputs["a_scale"], inputs["b_scale"], out)
-        return out if result is None else result
-
-    return call

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import CodeType, FrameType, MappingProxyType
 from typing import Any
 
-from .value_uses import is_independent, reporting_lines
+from .reporting_statements import reporting_lines
+from .value_uses import is_independent
 
 MAX_ASSUMPTIONS = 32
 """How many assumptions are logged in one run."""

@@ -16,9 +16,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...model import Block, Function, Instruction, Machine
+from .code_registers import registers_of
 from .effects import RegisterEffect
 from .execution_target import ExecutionTarget, initial_registers, target_of
-from .masked_writes import registers_of
 from .operands import EXEC, HIGH_HALVES, SCALAR_BIT, VCC, scalar_bits, vector_bits
 
 _LOW: Final = (1 << HIGH_HALVES) - 1

@@ -3,22 +3,17 @@
 Values are those of active lanes. A write under a narrowed EXEC ends the old value only where the
 lanes that it leaves out go round it (a branch on EXEC in front); LLVM leaves that branch out of
 short blocks, and then the old value is read behind it as well.
-
-What a function's instructions do to registers, worked out once for all analyses of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct
-
-from ...model import Function, Instruction
-from .effects import RegisterEffect, effects_of, effects_of_halves
-from .execution_target import ExecutionTarget
-from .operands import EXEC, SUFFIXES, Decoded, decode, scalar_bits
+from ...model import Block, Function, Instruction
+from .effects import RegisterEffect
+from .operands import EXEC, scalar_bits
 
 _EXEC: Final = scalar_bits(EXEC, 2)
 _WIDENS: Final = re.compile(r"s_(mov|or|or_saveexec|orn2_saveexec|or_not\d_saveexec)_b(32|64)")
@@ -31,14 +26,26 @@ def masked_sites(function: Function, effects: Sequence[RegisterEffect]) -> froze
     `effects`: what its instructions do to registers.
     """
     narrowed = _narrowed(function, effects)
-    masked = []
-    for block in function.blocks:
-        inside = narrowed[block.index]
-        for index in range(block.start, block.stop):
-            if inside:
-                masked.append(index)
-            inside = _narrows(function.instructions[index], effects[index], inside)
-    return frozenset(masked)
+    return frozenset(
+        index
+        for block in function.blocks
+        for index, inside in zip(
+            range(block.start, block.stop),
+            _through(function, block, effects, narrowed[block.index]),
+            strict=False,
+        )
+        if inside
+    )
+
+
+def _through(
+    function: Function, block: Block, effects: Sequence[RegisterEffect], inside: bool
+) -> list[bool]:
+    """Whether lanes that are switched off come to each instruction of a block, last to its end."""
+    states = [inside]
+    for index in range(block.start, block.stop):
+        states.append(_narrows(function.instructions[index], effects[index], states[-1]))
+    return states
 
 
 def _narrows(inst: Instruction, effect: RegisterEffect, inside: bool) -> bool:
@@ -55,61 +62,9 @@ def _narrowed(function: Function, effects: Sequence[RegisterEffect]) -> list[boo
     waiting = list(range(len(function.blocks)))
     while waiting:
         block = function.blocks[waiting.pop()]
-        inside = narrowed[block.index]
-        for index in range(block.start, block.stop):
-            inside = _narrows(function.instructions[index], effects[index], inside)
+        inside = _through(function, block, effects, narrowed[block.index])[-1]
         for successor in block.successors:
             if inside and not narrowed[successor]:
                 narrowed[successor] = True
                 waiting.append(successor)
     return narrowed
-
-
-class CodeRegisters(Struct, frozen=True):
-    """The instructions of a function.
-
-    Args:
-        decoded: by index, the instruction taken apart.
-        effects: by index, the registers that it reads and writes.
-        halves: by index of a dual instruction, those of its operations.
-        masked: indices of those to which lanes come that are switched off there (`masked_sites`).
-    """
-
-    decoded: Sequence[Decoded]
-    effects: Sequence[RegisterEffect]
-    halves: Mapping[int, tuple[RegisterEffect, ...]]
-    masked: frozenset[int]
-
-
-_RECENT: Final[dict[tuple[int, ExecutionTarget], tuple[Function, CodeRegisters]]] = {}
-"""By identity, which holds as long as the function is kept: comparing two takes as long as this."""
-_MOST_RECENT: Final = 2
-
-
-def registers_of(function: Function, target: ExecutionTarget) -> CodeRegisters:
-    """Returns what a function's instructions do to registers."""
-    key = id(function), target
-    known = _RECENT.get(key)
-    if known is not None:
-        return known[1]
-    decoded = decoded_instructions(function, target)
-    effects = effects_of(function.instructions, decoded, target)
-    registers = CodeRegisters(
-        decoded,
-        effects,
-        effects_of_halves(function.instructions, decoded, target),
-        masked_sites(function, effects),
-    )
-    # Threads analyse several kernels at a time: another one may have dropped the same.
-    for old in list(_RECENT)[: 1 - _MOST_RECENT]:
-        _RECENT.pop(old, None)
-    _RECENT[key] = function, registers
-    return registers
-
-
-def decoded_instructions(function: Function, target: ExecutionTarget) -> list[Decoded]:
-    """A function's instructions with their operands."""
-    return [
-        decode(inst.mnemonic, inst.operands, SUFFIXES, target.accum_offset)
-        for inst in function.instructions
-    ]

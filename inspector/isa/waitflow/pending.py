@@ -5,6 +5,11 @@ the number of events of the same counter and order raised since. A wait for n co
 instance of age n or more; the least age decides what is certainly complete, the greatest whether a
 wait does anything. Where paths meet, least ages fall and greatest ages rise, so that the iteration
 ends.
+
+A counter and order is a channel, with a clock that counts its events. Inside a block an event is
+kept with the clock at which it was raised, below 0 if that was before the block: its age is the
+clock less that. Events without an order have no channel (-1): their age is always 0, and only a
+wait for 0 completes them.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ class PendingEvents(Struct):
     Args:
         at_wait: wait's index -> counter -> event id -> least age of the instances it completes.
         early: (instruction's index, event id) -> age: the instruction touches registers of an event
-            that may still be outstanding, and that a wait for the age would have completed.
+            that may be outstanding; a wait for that age in front of it would complete the event.
     """
 
     at_wait: dict[int, dict[str, dict[int, int]]] = field(default_factory=dict)
@@ -46,8 +51,8 @@ def outstanding(
 ) -> PendingEvents:
     """Runs the dataflow: forwards, from nothing outstanding at the entry.
 
-    `blocks`: its control flow; `maxima`: counter -> its largest value. Issue stalls there, so that
-    an older event is complete without any wait; LLVM relies on that.
+    `blocks`: the function's control flow; `maxima`: counter -> its largest value. Issue stalls
+    there, so that an older event is complete without any wait; LLVM relies on that.
     """
     age_limits = ceilings(steps, maxima)
     entry_ages: dict[int, Ages] = {0: {}} if blocks else {}
@@ -91,16 +96,16 @@ def join(old: Ages | None, new: Ages, hurry: bool) -> Ages:
     if old is None:
         return new
     joined = dict(old)
-    for number, (least_age, greatest_age) in new.items():
-        if number in old:
-            old_least_age, old_greatest_age = old[number]
+    for event, (least_age, greatest_age) in new.items():
+        if event in old:
+            old_least_age, old_greatest_age = old[event]
             greatest_age = (
                 CAP
                 if hurry and greatest_age > old_greatest_age
                 else max(greatest_age, old_greatest_age)
             )
             least_age = min(least_age, old_least_age)
-        joined[number] = (least_age, greatest_age)
+        joined[event] = (least_age, greatest_age)
     return joined
 
 
@@ -117,11 +122,9 @@ def through(
     `ceilings` gives them; `record`: gets what the block's waits complete, and registers touched too
     early.
     """
-    channels = steps.channels
-    state = _BlockState(steps, [0] * (max(channels, default=-1) + 1), record)
-    for number, (least_age, greatest_age) in entry.items():
-        state.live[number] = (-least_age, -greatest_age)
-        state.alive |= 1 << number
+    clocks = [0] * (max(steps.channels, default=-1) + 1)
+    live = {event: (-least, -greatest) for event, (least, greatest) in entry.items()}
+    state = _BlockState(steps, clocks, record, live, sum(1 << event for event in live))
     for step in block:
         if step.waits is not None:
             state.wait(step.index, step.waits)
@@ -129,15 +132,14 @@ def through(
         if step.touches & state.alive:
             state.touch(step, age_limits)
         if step.clears:
-            state.live.clear()
-            state.alive = 0
+            state.clear()
         if step.raises:
             state.count(step.raises)
     ages = {
-        number: (state.age(number, newest), state.age(number, oldest))
-        for number, (newest, oldest) in state.live.items()
+        event: (state.age(event, newest), state.age(event, oldest))
+        for event, (newest, oldest) in state.live.items()
     }
-    return {number: pair for number, pair in ages.items() if pair[0] < CAP}
+    return {event: pair for event, pair in ages.items() if pair[0] < CAP}
 
 
 class _BlockState(Struct):
@@ -146,33 +148,38 @@ class _BlockState(Struct):
     Args:
         clocks: by channel, the events that the block has raised so far.
         record: gets what waits complete, and registers touched too early.
-        live: the events; inside a block, an age is kept as the clock when the event was raised.
-        alive: the set of the ids in `live`.
+        live: the events, with the clocks at which they were raised.
+        alive: the ids in `live`, as bits.
     """
 
     steps: CounterSteps
     clocks: list[int]
     record: PendingEvents
-    live: Live = field(default_factory=dict)
-    alive: int = 0
+    live: Live
+    alive: int
 
-    def age(self, number: int, since: int) -> int:
+    def clear(self) -> None:
+        """Ends all events."""
+        self.live.clear()
+        self.alive = 0
+
+    def age(self, event: int, since: int) -> int:
         """The age of an event that was raised at the clock `since`."""
-        channel = self.steps.channels[number]
+        channel = self.steps.channels[event]
         return min(self.clocks[channel] - since, CAP) if channel >= 0 else 0
 
     def count(self, raises: Sequence[int]) -> None:
         """Raises events."""
         live, channels = self.live, self.steps.channels
-        for number in raises:
-            self.alive |= 1 << number
-            channel = channels[number]
+        for event in raises:
+            self.alive |= 1 << event
+            channel = channels[event]
             if channel < 0:
-                live[number] = (0, 0)
+                live[event] = (0, 0)
                 continue
             self.clocks[channel] += 1
             latest = self.clocks[channel]
-            live[number] = (latest, live[number][1] if number in live else latest)
+            live[event] = (latest, live[event][1] if event in live else latest)
 
     def touch(self, step: CounterStep, age_limits: Sequence[int]) -> None:
         """Ends the events whose registers a step touches, and records those touched too early."""
@@ -181,33 +188,33 @@ class _BlockState(Struct):
             if not touched:
                 continue
             self.alive &= ~touched
-            for number in members(touched):
-                newest, _ = self.live.pop(number)
-                if (current_age := self.age(number, newest)) < age_limits[number]:
-                    self.record.early[index, number] = current_age
+            for event in members(touched):
+                newest, _ = self.live.pop(event)
+                if (current_age := self.age(event, newest)) < age_limits[event]:
+                    self.record.early[index, event] = current_age
 
     def wait(self, index: int, waits: Mapping[str, int]) -> None:
         """Ends the events that a wait completes, and records them."""
         completed: dict[str, dict[int, int]] = {counter: {} for counter in waits}
-        events, channels = self.steps.events, self.steps.channels
-        for number, (newest, oldest) in list(self.live.items()):
-            counter = events[number].counter
+        channels = self.steps.channels
+        for event, (newest, oldest) in list(self.live.items()):
+            counter = self.steps.events[event].counter
             n = waits.get(counter)
             if n is None:
                 continue
-            channel = channels[number]
+            channel = channels[event]
             if channel < 0:
                 if n:
                     continue
-                completed[counter][number] = 0
+                completed[counter][event] = 0
             else:
                 latest = self.clocks[channel] - n
                 if oldest > latest:
                     continue
-                completed[counter][number] = max(self.clocks[channel] - newest, n)
+                completed[counter][event] = max(self.clocks[channel] - newest, n)
                 if newest > latest:
-                    self.live[number] = (newest, latest + 1)
+                    self.live[event] = (newest, latest + 1)
                     continue
-            del self.live[number]
-            self.alive &= ~(1 << number)
+            del self.live[event]
+            self.alive &= ~(1 << event)
         self.record.at_wait[index] = completed

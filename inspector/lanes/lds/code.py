@@ -18,9 +18,9 @@ from ...emulator.instructions.lds import plain_places
 from ...emulator.registry import NotCoveredError, Step
 from ...emulator.steps import step_anywhere
 from ...emulator.waves import ALL, Array
+from ...isa.dataflow.code_registers import registers_of
 from ...isa.dataflow.effects import RegisterEffect, bits_of
 from ...isa.dataflow.execution_target import ExecutionTarget
-from ...isa.dataflow.masked_writes import registers_of
 from ...isa.dataflow.operands import EXEC, VECTOR_REGISTERS, Decoded, scalar_bits
 from ...isa.mnemonics import FLOW_CLASSES
 from ...isa.waitflow.counters import RAISING, GenerationCounters, decode_wait, events_of

@@ -269,15 +269,15 @@ class _Walk:
                 )
                 for offset in offsets
             )
-        self._machine.seen = []
+        self._machine.accesses = []
         try:
             self._code.steps[site](waves)
         except NotCoveredError:
             return ()
+        accesses = [access for space, access, _ in self._machine.accesses if space == "lds"]
         return tuple(
-            AccessBytes(where.copy(), None if usable is None else usable.copy(), size)
-            for space, where, usable, size, _ in self._machine.seen
-            if space == "lds"
+            AccessBytes(a.where.copy(), None if a.usable is None else a.usable.copy(), a.size)
+            for a in accesses
         )
 
     def _access(self, group: WaveGroup, site: int, inst: Instruction) -> tuple[LdsAccess, ...]:

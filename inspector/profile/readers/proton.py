@@ -9,6 +9,7 @@ below a frame of its own and is left out, as Proton's viewer does.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,14 +25,19 @@ from .recorded_files import head, open_plain
 FORMAT = "Proton tree"
 
 _SUFFIXES = (".hatchet", ".hatchet_msgpack", ".json", ".mpk", ".msgpack")
-_AHEAD = 1 << 12
+_HEAD_BYTES = 1 << 12
+"""Of a file, by which it is recognised."""
+_PIECE_BYTES = 1 << 20
+"""How much of a file is decompressed at a time: its limits are checked in between."""
+_MOST_DEPTH = 10 * MOST_NESTED
+"""Of nested frames: one is a scope, or a call in Python."""
 _TREE = re.compile(rb'\A\s*\[\s*\{\s*"(?:children|frame|metrics)"\s*:')
 _PACKED = re.compile(rb"\A[\x91-\x9f][\x82-\x8f]\xa5frame")
-_OWN = "__proton_launch_metadata"
+_LAUNCH_METADATA = "__proton_launch_metadata"
+"""The frame of what launch functions compute for Proton."""
 _ROOT = "ROOT"
 _TIME = re.compile(r"time \((?P<unit>s|ms|us|ns)\)")
 _NS = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
-_MOST_PIECE = 1 << 20
 _AGAIN = "profile again, and finalize Proton before the program ends"
 
 
@@ -43,7 +49,7 @@ def find(files: Sequence[Path]) -> list[FileGroup]:
 
 
 def _is_tree(file: Path) -> bool:
-    first = head(file, _AHEAD)
+    first = head(file, _HEAD_BYTES)
     if _PACKED.match(first):
         return True
     return bool(_TREE.match(first)) and (b'"frame"' in first or b'"children"' in first)
@@ -65,7 +71,7 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
 def _decoded(path: Path) -> Any:
     with open_plain(path) as file:
         pieces = []
-        while piece := file.read1(_MOST_PIECE):
+        while piece := file.read1(_PIECE_BYTES):
             pieces.append(piece)
     text = b"".join(pieces)
     return msgspec.msgpack.decode(text) if _PACKED.match(text) else msgspec.json.decode(text)
@@ -78,19 +84,21 @@ def _add(path: Path, tree: Any, builder: RecordingBuilder) -> None:
     for node in nodes:
         if "frame" not in node:
             _devices(node, builder)
-    sums: dict[tuple[str, str | None], list[float]] = {}
+    counts: Counter[tuple[str, str | None]] = Counter()
+    times: dict[tuple[str, str | None], float] = {}
     incomplete = sampled = 0
     for name, metrics in _kernels(roots, path):
         calls, total = int64(metrics.get("count")), _time_of(metrics)
         if calls is None or calls <= 0 or total is None:
             incomplete += 1
             continue
-        totals = sums.setdefault((name, _device(metrics)), [0, 0.0])
-        totals[0] += calls
-        totals[1] += total
+        kernel = name, _device(metrics)
+        counts[kernel] += calls
+        times[kernel] = times.get(kernel, 0.0) + total
         sampled += "num_samples" in metrics
-    for (name, device), (count, total) in sums.items():
-        top = TopKernel(name, int(count), round(total), total / count, agent=device)
+    for (name, device), total in times.items():
+        count = counts[name, device]
+        top = TopKernel(name, count, round(total), total / count, agent=device)
         builder.summary.append(top)
     if incomplete:
         builder.fail(
@@ -101,7 +109,7 @@ def _add(path: Path, tree: Any, builder: RecordingBuilder) -> None:
         )
     if sampled:
         builder.note(f"{path.name}: PC samples in it are not read: it keeps no instructions")
-    if not sums:
+    if not times:
         builder.note(f"{path.name}: no kernels in this tree")
 
 
@@ -110,11 +118,11 @@ def _kernels(roots: Sequence[Any], path: Path) -> Iterator[tuple[str, dict[str, 
     stack = [(root, 0) for root in reversed(roots)]
     while stack:
         node, depth = stack.pop()
-        if depth > MOST_NESTED * 10:  # a scope each, and a frame of Python each
+        if depth > _MOST_DEPTH:
             raise LimitError(f"{path.name}: nested too deeply", _AGAIN)
         frame, metrics = node.get("frame"), node.get("metrics")
         name = frame.get("name") if isinstance(frame, dict) else None
-        if not isinstance(name, str) or name.split(":")[0] == _OWN:
+        if not isinstance(name, str) or name.split(":")[0] == _LAUNCH_METADATA:
             continue
         children = node.get("children")
         listed = children if isinstance(children, list) else []
@@ -144,7 +152,9 @@ def _device(metrics: dict[str, Any]) -> str | None:
 def _devices(kinds: dict[str, Any], builder: RecordingBuilder) -> None:
     """Adds the devices of a tree: kind (`HIP`, `CUDA`) -> number -> properties."""
     for kind, numbers in kinds.items():
-        for number, about in numbers.items() if isinstance(numbers, dict) else ():
+        if not isinstance(numbers, dict):
+            continue
+        for number, about in numbers.items():
             if not isinstance(about, dict):
                 continue
             arch = str(about.get("arch") or "")

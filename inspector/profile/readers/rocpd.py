@@ -1,12 +1,9 @@
 """Reads rocprofv3's database (rocpd, the default since ROCm 7.0) and rocprof v1's `results.db`.
 
-rocpd keeps one set of tables per process, `rocpd_<what><uuid>` (`RocpdProcess`), and views over
-all of them. The tables are read, because the views differ between versions and may be missing.
-
-Reads the tables of one process in rocpd's database.
-
-Schema 3 (SDK 1.0) has process, agent and queue of a dispatch in its own row, schema 4 in the row of
-its track.
+rocpd keeps one set of tables per process, `rocpd_<what><uuid>` (`_Process`), and views over all of
+them. The tables are read, because the views differ between versions and may be missing. Schema 3
+(SDK 1.0) has process, agent and queue of a dispatch in its own row, schema 4 in the row of its
+track.
 """
 
 from __future__ import annotations
@@ -33,6 +30,10 @@ FORMAT = "rocpd"
 _V1 = "rocprof v1 database"
 _DISPATCH = "rocpd_kernel_dispatch"
 _SYMBOL = "rocpd_info_kernel_symbol"
+_AXES = ("x", "y", "z")
+_PROFILE_AGAIN = (
+    "profile again, and let the program end by itself so that the database is written out"
+)
 
 
 def find(files: Sequence[Path]) -> list[FileGroup]:
@@ -45,19 +46,19 @@ def read(group: FileGroup, builder: RecordingBuilder) -> None:
     (path,) = group.files
     if not path.stat().st_size:
         builder.begin(Part(group.name, str(path), FORMAT, profiler="rocpd"))
-        builder.fail(path, f"{path.name}: is empty: nothing was written", AGAIN)
+        builder.fail(path, f"{path.name}: is empty: nothing was written", _PROFILE_AGAIN)
         return
     try:
         with open_database(path) as database:
             _read(path, group.name, database, builder)
     except sqlite3.Error as error:
-        builder.fail(path, f"{path.name}: cannot be read: {error}", hint_of(error))
+        builder.fail(path, f"{path.name}: cannot be read: {error}", _hint(error))
 
 
 def _read(path: Path, name: str, database: Database, builder: RecordingBuilder) -> None:
-    old = _is_v1(database)
-    form = _V1 if old else FORMAT
-    builder.begin(Part(name, str(path), form, profiler="rocprof" if old else "rocpd"))
+    is_v1 = _is_v1(database)
+    form = _V1 if is_v1 else FORMAT
+    builder.begin(Part(name, str(path), form, profiler="rocprof" if is_v1 else "rocpd"))
     if unfinished(path):
         builder.fail(
             path,
@@ -65,7 +66,7 @@ def _read(path: Path, name: str, database: Database, builder: RecordingBuilder) 
             "wait until the profiled program has ended, or profile again",
         )
     if not is_twin(path, path.with_suffix(".json"), builder):
-        (_read_v1 if old else _read_rocpd)(path, database, builder)
+        (_read_v1 if is_v1 else _read_rocpd)(path, database, builder)
 
 
 def _is_ours(path: Path) -> bool:
@@ -119,23 +120,17 @@ def _read_rocpd(path: Path, database: Database, builder: RecordingBuilder) -> No
     for suffix in suffixes:
         guids = {guid for (guid,) in database.rows(f"rocpd_info_process{suffix}", ("guid",))}
         for guid in sorted(guids, key=str) or [None]:
-            RocpdProcess(
-                path=path, database=database, builder=builder, suffix=suffix, guid=guid
-            ).read()
+            _Process(path=path, database=database, builder=builder, suffix=suffix, guid=guid).read()
 
 
-AGAIN = "profile again, and let the program end by itself so that the database is written out"
-_AXES = ("x", "y", "z")
-
-
-def hint_of(error: Exception) -> str:
-    """Returns what to do about a database that SQLite cannot read."""
+def _hint(error: sqlite3.Error) -> str:
+    """What to do about a database that SQLite cannot read."""
     if "locked" in str(error) or "busy" in str(error):
         return "another program is using it: wait until the profiled program has ended"
-    return AGAIN
+    return _PROFILE_AGAIN
 
 
-class RocpdProcess(Struct):
+class _Process(Struct):
     """Reads the tables of one process. Ids are unique only within these tables."""
 
     path: Path
@@ -145,9 +140,8 @@ class RocpdProcess(Struct):
     guid: str | None  # of the process's rows; None: all rows of the tables
     pids: dict[int, int] = field(default_factory=dict)  # id of a process -> system's process id
     agents: dict[int, str] = field(default_factory=dict)  # id of an agent -> its key
-    objects: dict[int, tuple[RecordedCodeObject, int]] = field(
-        default_factory=dict
-    )  # and address shift
+    # Id of a code object -> it, and by how much its addresses are shifted.
+    objects: dict[int, tuple[RecordedCodeObject, int]] = field(default_factory=dict)
     symbols: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # id of a kernel -> its row
     tracks: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # id -> pid, agent, queue
     events: RowIndex = field(default_factory=RowIndex)  # event id -> row of its dispatch
@@ -157,27 +151,24 @@ class RocpdProcess(Struct):
 
     def read(self) -> None:
         """Reads table by table; what follows a damaged place in a table is left out."""
-        steps: tuple[Callable[[], None], ...] = (
-            self._about,
-            self._agents,
-            self._code_objects,
-            self._symbols,
-            self._tracks,
-            self._dispatches,
-            self._counters,
-            self._samples,
-            self._copies,
+        # In this order: a table refers to rows of those above it.
+        tables: tuple[tuple[str, Callable[[], None]], ...] = (
+            ("about", self._read_process),
+            ("agents", self._read_agents),
+            ("code objects", self._read_code_objects),
+            ("symbols", self._read_symbols),
+            ("tracks", self._read_tracks),
+            ("dispatches", self._read_dispatches),
+            ("counters", self._read_counters),
+            ("samples", self._read_samples),
+            ("copies", self._read_copies),
         )
-        for step in steps:
+        for words, read_table in tables:
             try:
-                step()
+                read_table()
             except sqlite3.Error as error:
-                self.builder.fail(
-                    self.path,
-                    f"{self.path.name}: {step.__name__.strip('_').replace('_', ' ')} could not be "
-                    f"read to the end: {error}",
-                    hint_of(error),
-                )
+                message = f"{self.path.name}: {words} could not be read to the end: {error}"
+                self.builder.fail(self.path, message, _hint(error))
         if self.rows_without_owner:
             self.builder.fail(
                 self.path,
@@ -190,14 +181,14 @@ class RocpdProcess(Struct):
                 self.path,
                 f"{self.path.name}: the descriptions of {self.unreadable:,} devices are no JSON: "
                 "figures that depend on the device are unknown",
-                AGAIN,
+                _PROFILE_AGAIN,
             )
 
     def _rows(self, table: str, *columns: str) -> Any:
         where = None if self.guid is None else {"guid": self.guid}
         return self.database.rows(f"rocpd_{table}{self.suffix}", columns, where)
 
-    def _about(self) -> None:
+    def _read_process(self) -> None:
         for tag, value in self._rows("metadata", "tag", "value"):
             if tag == "schema_version":
                 self.builder.tool.setdefault("rocpd schema", str(value))
@@ -206,7 +197,7 @@ class RocpdProcess(Struct):
             if command and not self.builder.command:
                 self.builder.command = tuple(str(command).split())
 
-    def _agents(self) -> None:
+    def _read_agents(self) -> None:
         """Reads the CPUs and GPUs; `extdata` is JSON that newer versions add."""
         columns = (
             "id", "type", "absolute_index", "name", "generic_name", "product_name", "extdata",
@@ -224,7 +215,7 @@ class RocpdProcess(Struct):
             if agents.is_processor(properties):
                 self.builder.agents.setdefault(key, agents.agent(key, properties))
 
-    def _code_objects(self) -> None:
+    def _read_code_objects(self) -> None:
         """Reads where code objects were loaded."""
         columns = ("id", "pid", "uri", "load_base", "load_size", "load_delta")
         for number, pid, uri, low, size, delta in self._rows("info_code_object", *columns):
@@ -242,7 +233,7 @@ class RocpdProcess(Struct):
             self.objects[number] = (code_object, address_shift)
             self.builder.code_objects.append(code_object)
 
-    def _symbols(self) -> None:
+    def _read_symbols(self) -> None:
         columns = (
             "id", "display_name", "kernel_name", "code_object_id",
             "arch_vgpr_count", "accum_vgpr_count", "sgpr_count",
@@ -250,11 +241,11 @@ class RocpdProcess(Struct):
         for number, *columns_of_symbol in self._rows("info_kernel_symbol", *columns):
             self.symbols[number] = tuple(columns_of_symbol)
 
-    def _tracks(self) -> None:
+    def _read_tracks(self) -> None:
         for number, *location in self._rows("track", "id", "pid", "agent_id", "queue_id"):
             self.tracks[number] = tuple(location)
 
-    def _dispatches(self) -> None:
+    def _read_dispatches(self) -> None:
         """Reads the dispatches; newer schemas have process, agent and queue in a track."""
         columns = (
             "event_id", "dispatch_id", "start", "end", "track_id", "pid", "agent_id", "queue_id",
@@ -303,7 +294,7 @@ class RocpdProcess(Struct):
             sgpr=int64(sgpr),
         )
 
-    def _counters(self) -> None:
+    def _read_counters(self) -> None:
         """Reads counter values, which stand in order of dispatches, and sums over instances."""
         names = {number: str(name) for number, name in self._rows("info_pmc", "id", "name")}
         current: int | None = None
@@ -329,7 +320,7 @@ class RocpdProcess(Struct):
             for name, value in sums.items():
                 self.builder.add_counter_value(row, name, value)
 
-    def _samples(self) -> None:
+    def _read_samples(self) -> None:
         """Reads the PC samples and adds them up by place."""
         samples = ProcessSamples(next(iter(self.pids.values()), None), self.objects)
         columns = (
@@ -354,7 +345,7 @@ class RocpdProcess(Struct):
             )
         self.builder.samples.extend(samples.samples())
 
-    def _copies(self) -> None:
+    def _read_copies(self) -> None:
         names: dict[object, str] = {}
         for start, end, number in self._rows("memory_copy", "start", "end", "name_id"):
             start_ns, end_ns = int64(start), int64(end)

@@ -142,7 +142,7 @@ def _bases(pair: KernelDiff) -> Iterator[str]:
                 names[change.loop] = None
     for basis, names in loops.items():
         yield f"{', '.join(names)}  {basis}" if names else basis
-    if any(pairing.per not in (None, (1, 1)) for pairing in pair.loops):
+    if any(pairing.basis.divisors not in (None, (1, 1)) for pairing in pair.loops):
         yield _BRACKETS
 
 

@@ -244,7 +244,7 @@ def _region(
 def _loop_title(loops: LoopPair, loop: LoopReport | None) -> str:
     if loop is None:
         return "no such loop"
-    basis = f"  {loops.basis}" if loops.basis else ""
+    basis = f"  {loops.basis.words}" if loops.basis.words else ""
     return f"hot loop {loop.id}  {loop_view.source_span(loop.source)}{basis}"
 
 

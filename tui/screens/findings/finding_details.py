@@ -9,8 +9,8 @@ from textual.content import Content
 
 from ....inspector.explain import time_view, view
 from ....inspector.explain.code import explanations
+from ....inspector.lint.packs import bundled_packs, load_packs
 from ....inspector.lint.rule import Rule
-from ....inspector.lint.schema import bundled_packs, load_packs
 from ....inspector.model import Finding
 from ....inspector.pipeline.analysis import catalogue
 from ...widgets.bars import Piece

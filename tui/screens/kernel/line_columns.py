@@ -57,7 +57,7 @@ def drawn(
         return _curve(pressure, sign)
     if column.name == "stall":
         # Imported where something was measured: the first page of a file does not wait for it.
-        from ....inspector.profile.placing.stalls import measure_of
+        from ....inspector.profile.placing.line_measures import measure_of
 
         shares = figures.weights.get(kind, {}) if figures is not None else {}
         title = "sampl%" if measure_of(report.measured_lines) == "samples" else "stall%"

@@ -20,7 +20,8 @@ from ....inspector.explain import quantities, time_view, view
 from ....inspector.explain.code.links import Links
 from ....inspector.explain.view import HOT, WARM
 from ....inspector.model import Emulated, EmulatedLine, KernelReport, LoopReport, MeasuredLine
-from ....inspector.profile.placing.stalls import SourceCost, Stall, measure_of, source_costs, stalls
+from ....inspector.profile.placing.line_measures import measure_of
+from ....inspector.profile.placing.stalls import SourceCost, Stall, source_costs, stalls
 from ...widgets.scorecard import CardFact
 
 

@@ -190,8 +190,12 @@ class LinkedTexts:
         else:
             self._take_texts(load_number, load(report, path))
 
+    def _is_stale(self, load_number: int) -> bool:
+        """Whether results of a load come too late: there is a later one, or the page has gone."""
+        return load_number != self._load_number or not self._page.is_attached
+
     def _take_texts(self, load_number: int, loaded: LoadedTexts | str) -> None:
-        if load_number != self._load_number or not self._page.is_attached:
+        if self._is_stale(load_number):
             return
         if isinstance(loaded, str):
             self._note = loaded
@@ -214,7 +218,7 @@ class LinkedTexts:
         self.refresh_card()
         # Paint the text first, then find its folds, then read what the analysis knows of it.
         if loaded.whole:
-            self._page.call_after_refresh(self._read_on, load_number, loaded)
+            self._page.call_after_refresh(self._begin_reading, load_number, loaded)
         else:
             self._page.call_after_refresh(
                 in_background,
@@ -224,7 +228,7 @@ class LinkedTexts:
             )
 
     def _take_folds(self, load_number: int, loaded: LoadedTexts | str) -> None:
-        if load_number != self._load_number or not self._page.is_attached:
+        if self._is_stale(load_number):
             return
         if isinstance(loaded, str):
             self._panes.show_message(loaded, bad=True)
@@ -233,9 +237,9 @@ class LinkedTexts:
         for pane in self._panes.slots:
             if pane.kind in loaded.folds and not pane.is_missing:
                 pane.code.update_folds(loaded.folds[pane.kind], loaded.folded[pane.kind])
-        self._read_on(load_number, loaded)
+        self._begin_reading(load_number, loaded)
 
-    def _read_on(self, load_number: int, loaded: LoadedTexts) -> None:
+    def _begin_reading(self, load_number: int, loaded: LoadedTexts) -> None:
         report = self.report
         if report is not None and load_number == self._load_number:
             in_background(
@@ -247,7 +251,7 @@ class LinkedTexts:
     def _take_reading(
         self, load_number: int, result: tuple[KernelReading, LoadedTexts, LineCosts] | str
     ) -> None:
-        if load_number != self._load_number or not self._page.is_attached:
+        if self._is_stale(load_number):
             return
         if isinstance(result, str):
             self._note = result
@@ -309,8 +313,8 @@ class LinkedTexts:
         file = Path(loaded.texts.files[kind]).name
         folded = None if keep else loaded.folded[kind]
         pane.show(kind, text, heading=heading, file=file, folded=folded)
-        heat = self.heat.of(kind)
-        pane.code.show_heat(heat.heat(kind) if heat is not None else {})
+        figures = self.heat.of(kind)
+        pane.code.show_heat(figures.heat(kind) if figures is not None else {})
 
     def _columns(self, pane: Pane, kind: str, report: KernelReport) -> list[GutterColumn]:
         """The columns that leave the code its width, as they are drawn."""

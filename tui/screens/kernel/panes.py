@@ -1,6 +1,6 @@
-"""The layout of the kernel page's panes, and which of them there is room for.
+"""The panes of the kernel page, which of them there is room for, and where they lie.
 
-A pane of the kernel page: one of its texts under a title, or why it is not there.
+A pane is one of the kernel's texts under a title, or why it is not there.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ _PADDING = 2  # columns beside the head's text
 _HEAD_ROWS = ((36, 8), (30, 5), (22, 3), (14, 1))
 """Rows of the terminal from which on the head has at most so many."""
 _WIDE, _MIDDLE = 160, 100  # columns from which on three panes, or two, stand side by side
+_STATUS_ROWS, _CARD_ROWS, _HIGH_ROWS, _TALL_ROWS = 12, 18, 24, 36
+"""Rows of the terminal from which on there is a status line, a card below, a higher card, a quarter
+of the rows for it where two panes stand side by side."""
 
 
 class Panes:
@@ -112,7 +115,7 @@ class Panes:
 
     def show_prompt(self, asking: bool) -> None:
         """Shows the line for questions in place of the one for messages, or that one again."""
-        # By no rule of the style sheet: all widgets of the page would be looked at.
+        # Not by a rule of the style sheet: Textual would match all widgets of the page anew.
         self._page.set_class(asking, "-asking", update=False)
         _display(self.prompt, asking)
         _display(self.status, not asking and not self._page.has_class("-low"))
@@ -130,7 +133,7 @@ class Panes:
         if page:
             self._page.update_node_styles(animate=False)
         elif panes:
-            # These classes say nothing about what is within: all of it is not looked at again.
+            # No rule of these classes is about what is in the panes: only they are matched anew.
             self._page.app.stylesheet.update_nodes((self._left, *self.slots), animate=False)
 
     def _place_all(self) -> tuple[bool, bool]:
@@ -147,12 +150,14 @@ class Panes:
         source, ttgir, amdgcn = self.slots
         _display(self._left, bool(visible & {source, ttgir}))
         self._place_head()
-        _display(self.card, height >= 18 or wide)
-        low_rows = 6 if height >= 24 else 5
-        card_rows = max(9, height // 4) if height >= 36 and middle else low_rows
+        _display(self.card, height >= _CARD_ROWS or wide)
+        card_rows = 6 if height >= _HIGH_ROWS else 5
+        if height >= _TALL_ROWS and middle:
+            card_rows = height // 4
         self.card.styles.height = None if wide else card_rows
-        page = [_class(self._page, "-wide", wide), _class(self._page, "-low", height < 12)]
-        _display(self.status, height >= 12 and not self._page.has_class("-asking"))
+        is_low = height < _STATUS_ROWS
+        page = [_class(self._page, "-wide", wide), _class(self._page, "-low", is_low)]
+        _display(self.status, not is_low and not self._page.has_class("-asking"))
         panes = [
             _class(self._left, "-empty", source.is_missing and ttgir.is_missing),
             _class(ttgir, "-divided", middle and source in visible),

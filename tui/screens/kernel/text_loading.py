@@ -190,7 +190,7 @@ def _predicted(report: KernelReport) -> dict[int, tuple[float, str]]:
     """What the timing model says of each line, measured in what a recording has."""
     if report.time is None:
         return {}
-    from ....inspector.profile.placing.stalls import measure_of
+    from ....inspector.profile.placing.line_measures import measure_of
     from ....inspector.profile.predicted import predicted_parts
 
     reasons = {row.line: row.reason for row in report.time.instructions}

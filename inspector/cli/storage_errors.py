@@ -1,4 +1,7 @@
-"""Places that a result is to be kept in and that cannot be used: the result is printed anyway."""
+"""Errors of the places that results are stored in: history, baseline, saved report, cache.
+
+Such an error is printed and makes the exit status 2; the result itself is printed all the same.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +14,30 @@ from ..base.staging import scratch_folder
 from .progress import print_error
 
 _CACHE = "KINSPECT_CACHE_DIR"
-_failed = False
+_reported = False
 
 
-def say_unkept(error: KinspectError) -> None:
-    """Says that a result could not be kept, at once and in the exit status."""
-    global _failed
-    _failed = True
+def report_storage_error(error: KinspectError) -> None:
+    """Prints that a result could not be stored, and has the command end with status 2."""
+    global _reported
+    _reported = True
     print_error(str(error))
 
 
 @contextmanager
-def keeping() -> Iterator[None]:
-    """Says an error of the block, which keeps a result, and goes on."""
+def storing() -> Iterator[None]:
+    """Reports an error of the block, which stores a result, instead of raising it."""
     try:
         yield
     except KinspectError as error:
-        say_unkept(error)
+        report_storage_error(error)
 
 
-def something_failed() -> bool:
-    """Whether `keeping` has said an error since this was last asked."""
-    global _failed
-    failed, _failed = _failed, False
-    return failed
+def take_reported() -> bool:
+    """Whether a storage error was reported since the last call; forgets it."""
+    global _reported
+    reported, _reported = _reported, False
+    return reported
 
 
 @contextmanager
@@ -51,7 +54,7 @@ def usable_cache() -> Iterator[None]:
     if refusal is None:
         yield
         return
-    say_unkept(store.unwritable(refusal))
+    report_storage_error(store.unwritable(refusal))
     before = os.environ.get(_CACHE)
     with scratch_folder() as folder:
         os.environ[_CACHE] = str(folder)

@@ -31,7 +31,7 @@ SUFFIX = ".yaml"
 def load_named(name: str, catalogue: Catalogue, *, previews: bool = True) -> Pack:
     """Loads a pack by name: one that ships with kinspect, else the file of that name.
 
-    Without `previews` rules of that status are not read, a third of the work.
+    Without `previews` rules whose status is preview are left out, a third of the work.
 
     Raises:
         KinspectError: there is neither; or as for `load_pack`.
@@ -75,6 +75,16 @@ def bundled_packs() -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: name != DEFAULT_PACK))
 
 
+def bundled_folder() -> Path:
+    """The folder of the packs that ship with kinspect."""
+    # By its path: importing importlib.resources takes longer than loading all packs.
+    spec = importlib.util.find_spec("kinspect.rules")
+    folders = spec.submodule_search_locations if spec else None
+    if not folders:
+        raise KinspectError("kinspect's own rules are missing", "reinstall kinspect")
+    return Path(folders[0])
+
+
 class _PackFile(Struct, frozen=True):
     """A pack's file, and its name in errors."""
 
@@ -93,6 +103,7 @@ class _Session:
         self._under_way: list[_PackFile] = []
 
     def load(self, file: _PackFile, text: str | None = None) -> Pack:
+        """Loads one pack, for a session that loads no other: it is not stored for others."""
         pack = self._pack(file, pack_yaml.read(file.path) if text is None else text)
         if self._faults or pack is None:
             raise PackError(tuple(self._faults))
@@ -230,13 +241,3 @@ def _find(name: str, folder: Path) -> _PackFile:
         f" {', '.join(shipped)}",
         "give the path of a YAML file, or one of these names",
     )
-
-
-def bundled_folder() -> Path:
-    """The folder of the packs that ship with kinspect."""
-    # By its path: importing importlib.resources takes longer than loading all packs.
-    spec = importlib.util.find_spec("kinspect.rules")
-    folders = spec.submodule_search_locations if spec else None
-    if not folders:
-        raise KinspectError("kinspect's own rules are missing", "reinstall kinspect")
-    return Path(folders[0])
