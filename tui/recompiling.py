@@ -355,6 +355,7 @@ def _capture_request(
     capture = replace(
         request.capture,
         axes={name: (value,) for name, value in axes.items()},
+        like=old.values or {},
         max_configs=1,
         all_configs=False,
     )

@@ -55,6 +55,8 @@ class CaptureOptions(Struct, frozen=True):
         axes: a sweep's names and values; a kernel is launched again for each of its parameters.
         points: values of parameters that a kernel is launched with, in place of a product of axes;
             those that name what a kernel does not have are left out for it.
+        like: whole numbers by argument: of each specialisation the launch that passes most of them
+            is recorded; none: the first launch.
         most_tuned: limit of the points of all TUNING spaces of a file together, where max_configs
             is None; None for no limit.
         all_configs: whether a sweep covers all autotune configurations.
@@ -80,6 +82,7 @@ class CaptureOptions(Struct, frozen=True):
     stubs: tuple[str, ...] = ()
     axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     points: tuple[Mapping[str, Any], ...] = ()
+    like: Mapping[str, int] = field(default_factory=dict)
     all_configs: bool = False
     trust_trace: bool = False
     strict: bool = False

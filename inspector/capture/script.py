@@ -227,6 +227,7 @@ def _request(plan: CapturePlan) -> dict[str, Any]:
         "stubs": list(options.stubs),
         "axes": {name: list(values) for name, values in options.axes.items()},
         "points": [dict(point) for point in options.points],
+        "like": dict(options.like),
         "emulators": {arch: _emulation(plan, arch) for arch in plan.archs},
     }
     if options.signature is not None or options.defines:

@@ -99,11 +99,14 @@ def capture_points(
     arch: str,
     target: Target,
     points: Sequence[Mapping[str, Any]],
+    like: Mapping[str, int],
     request: Request,
     compiler: Compiler,
     seconds: float,
 ) -> tuple[list[Variant], tuple[ErrorRecord, ...]]:
     """Captures the specialisations of a kernel with other constexprs.
+
+    `like`: the whole numbers that its own launch passes.
 
     Returns:
         The variants, and the errors of the capture.
@@ -111,6 +114,7 @@ def capture_points(
     capture = replace(
         request.capture,
         points=tuple(points),
+        like=like,
         axes={},
         all_configs=False,
         explore=0,

@@ -266,20 +266,20 @@ class Trials:
 
     def _groups(self) -> list[list[KernelTrialsProgress]]:
         """The kernels in groups that one run of their file captures."""
-        groups: dict[tuple[str, ...], list[KernelTrialsProgress]] = {}
+        groups: dict[tuple[str, str, str, str], list[KernelTrialsProgress]] = {}
         for kernel in self._kernels:
             if is_hip(kernel.kernel):
                 continue
             groups.setdefault(self._capture_key(kernel), []).append(kernel)
         return list(groups.values())
 
-    def _capture_key(self, kernel: KernelTrialsProgress) -> tuple[str, ...]:
-        """The file, the pattern and the target by which a kernel is captured again."""
+    def _capture_key(self, kernel: KernelTrialsProgress) -> tuple[str, str, str, str]:
+        """The file, the pattern, the target and the numbers by which it is captured again."""
         base, path = kernel.kernel.variant, path_of(kernel.kernel)
         target = self._targets.get(path)
         assert base is not None
         pattern = capture_pattern(base, target, self._run) if target is not None else base.kernel
-        return path, pattern, base.arch
+        return path, pattern, base.arch, repr(sorted((base.values or {}).items()))
 
     def _go_further(
         self, group: Sequence[KernelTrialsProgress], points: _Points
@@ -361,7 +361,7 @@ class Trials:
                 except KinspectError as error:
                     refusals.append(error.message)
             return variants, list(dict.fromkeys(refusals))
-        path, pattern, arch = self._capture_key(kernel)
+        path, pattern, arch, _ = self._capture_key(kernel)
         target = self._targets.get(path)
         if target is None:
             return [], [_NO_SOURCE]
@@ -370,6 +370,7 @@ class Trials:
             arch=arch,
             target=target,
             points=points,
+            like=(base.values if base is not None else None) or {},
             request=self._run,
             compiler=compiler,
             seconds=self._seconds_left,

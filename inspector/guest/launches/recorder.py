@@ -70,6 +70,7 @@ class Specialisation:
         written_indices: indices, among the TTIR's parameters, of the pointers that it writes to;
             None if it may write to any.
         grids: grid -> number of launches.
+        alike: how many of the numbers that are asked for the recorded launch passes; -1 for none.
     """
 
     key: str
@@ -82,6 +83,7 @@ class Specialisation:
     written_indices: frozenset[int] | None = None
     grids: dict[tuple[int, ...], int] = field(default_factory=dict)
     names: tuple[str, ...] = ()
+    alike: int = -1
 
 
 class SpecialisationRecorder:
@@ -123,6 +125,7 @@ class SpecialisationRecorder:
         # What an earlier run recorded was counted there.
         self._only_new = bool(request.reversed)
         self._keeps_arguments = request.arguments
+        self._like = request.like
         self._sites = Sites((request.generated,))
         self._by_key: dict[str, Specialisation] = {}
         self._target = target(request.arch)
@@ -172,9 +175,16 @@ class SpecialisationRecorder:
         )
 
     def flush(self) -> None:
-        """Writes out the specialisations that were compiled but not launched so far."""
+        """Writes out the specialisations that were compiled but not launched so far.
+
+        Of those that are to be like another launch, a later one may be more like it.
+        """
+        if not self._like:
+            self._write_all()
+
+    def _write_all(self) -> None:
         for spec in self._by_key.values():
-            self._write(spec, None)
+            self._write(spec)
 
     def expect(self, count: int) -> None:
         """Adds to the count: specialisations in code that torch.compile generated."""
@@ -182,7 +192,7 @@ class SpecialisationRecorder:
 
     def finish(self) -> None:
         """Writes out the pending specialisations and all launches, once the script has ended."""
-        self.flush()
+        self._write_all()
         launches = {
             spec.key: {
                 "count": spec.launches,
@@ -255,14 +265,8 @@ class SpecialisationRecorder:
         self, spec: Specialisation, grid: tuple[int, ...], values: Sequence[Any]
     ) -> None:
         self.launched += 1
-        if (
-            self._keeps_arguments
-            and spec.pending is not None
-            and len(values) >= len(spec.types) > 0
-        ):
-            # Before `launched` marks what the kernel overwrites as unknown.
-            kernel_values = values[len(values) - len(spec.types) :]
-            spec.pending["passed"] = recorded_arguments(spec.types, kernel_values)
+        if spec.pending is not None:
+            self._note_launch(spec, spec.pending, grid, values)
         launch = ScriptLaunch(
             key=spec.key,
             src=spec.src,
@@ -275,17 +279,40 @@ class SpecialisationRecorder:
         self._report_launch(launch)
         if not spec.selected:
             return
-        if spec.pending is not None and len(values) >= len(spec.names) > 0:
-            spec.pending["values"] = _integer_arguments(spec, values)
         spec.launches += 1
         if grid in spec.grids or len(spec.grids) < MAX_GRIDS:
             spec.grids[grid] = spec.grids.get(grid, 0) + 1
-        self._write(spec, grid)
+        if not self._like:
+            self._write(spec)
 
-    def _write(self, spec: Specialisation, grid: tuple[int, ...] | None) -> None:
+    def _note_launch(
+        self,
+        spec: Specialisation,
+        variant: dict[str, Any],
+        grid: tuple[int, ...],
+        values: Sequence[Any],
+    ) -> None:
+        """Records a launch, unless one before is as much like the one that is asked for.
+
+        Before `launched` marks what the kernel overwrites as unknown.
+        """
+        is_whole = len(values) >= len(spec.names) > 0
+        numbers = _integer_arguments(spec, values) if is_whole else {}
+        alike = sum(numbers.get(name) == number for name, number in self._like.items())
+        if alike <= spec.alike:
+            return
+        spec.alike = alike
+        variant["grid"] = list(grid)
+        if is_whole:
+            variant["values"] = numbers
+        if self._keeps_arguments and len(values) >= len(spec.types) > 0:
+            kernel_values = values[len(values) - len(spec.types) :]
+            variant["passed"] = recorded_arguments(spec.types, kernel_values)
+
+    def _write(self, spec: Specialisation) -> None:
         variant, spec.pending = spec.pending, None
         if variant is not None:
-            variant["grid"] = list(grid) if grid is not None else None
+            variant.setdefault("grid", None)
             self._emit({"variant": variant})
 
     def _key(self, src: Any, options: Mapping[str, Any]) -> str:

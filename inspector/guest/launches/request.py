@@ -47,6 +47,8 @@ class ScriptRequest:
         all_configs: whether a sweep covers every configuration of autotuned kernels.
         axes: of a sweep: name of an argument -> values.
         points: of a sweep: arguments to launch with, in place of the product of axes.
+        like: whole numbers by argument: of each specialisation the launch that passes most of them
+            is recorded; none: the first launch.
         deadline: when the parent ends this process, by `time.monotonic`.
         time_limit: seconds from which the deadline was made, for messages.
         finished: keys of specialisations that earlier runs recorded or crashed at.
@@ -74,6 +76,7 @@ class ScriptRequest:
     all_configs: bool = False
     axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     points: Sequence[Mapping[str, Any]] = ()
+    like: Mapping[str, int] = field(default_factory=dict)
     arguments: bool = False
     finished: Sequence[str] = ()
     reversed: Sequence[Question] = ()
