@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..lint.rule import Pack
     from .timing import LaunchPrice
 
-ANALYSIS_VERSION = 53
+ANALYSIS_VERSION = 54
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
 """Lanes' addresses are worked out for the kernels of one file up to this size: 75 µs for each."""
