@@ -301,6 +301,7 @@ class RocpdProcess(Struct):
             vgpr=int64(vgpr),
             accum_vgpr=int64(accum),
             sgpr=int64(sgpr),
+            symbol=str(name or "").removesuffix(".kd") or None,
         )
 
     def _counters(self) -> None:
