@@ -240,6 +240,48 @@ kernel(64) void strided(const {element} *in, {element} *out, int stride) {{
     assert (value["lines"], value["by_stride"]) == (lines, by_stride)
 
 
+ROWS = """
+kernel(256) void rows_of_eight(const float *in, const int *order, volatile float *out) {
+    const volatile float *row = in + WHICH * 8;
+    for (int k = 0; k < 8; ++k) out[X * 8 + k] = row[k];
+}
+"""
+LEFT_OVER = """
+kernel(256) void fours(const float *__restrict__ in, volatile float *out, int n) {
+    int first = X * 4;
+    if (first + 3 < n) for (int k = 0; k < 4; ++k) out[first + k] = in[first + k];
+    else for (int k = 0; k < 3; ++k) if (first + k < n) out[first + k] = in[first + k];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("which", "said", "more"),
+    [
+        ("X", "16 of 16 global accesses touch", None),
+        ("order[X]", "8 of 9 global accesses (8 more are not known) touch", 8),
+    ],
+)
+def test_accesses_that_are_not_known_are_told_beside_the_others(
+    tmp_path: Path, which: str, said: str, more: int | None
+) -> None:
+    kernel = report(compiled(tmp_path, ROWS.replace("WHICH", which)), (256, 1, 1))
+    (message,) = (found.message for found in kernel.findings if found.rule == "KI048")
+    assert message.startswith(said)
+    value = kernel.metrics["cache.waste"].value
+    assert isinstance(value, dict)
+    assert value["more"] == more
+
+
+def test_accesses_that_are_left_over_are_not_counted(tmp_path: Path) -> None:
+    kernel = report(compiled(tmp_path, LEFT_OVER), (256, 1, 1))
+    uses = [op.use for op in kernel.memory_ops if op.use is not None]
+    assert sum(use.at_edge for use in uses) == 6
+    value = kernel.metrics["cache.waste"].value
+    assert isinstance(value, dict)
+    assert (value["accesses"], value["of"], value["more"]) == (8, 8, None)
+
+
 UNIFORM = """
 kernel(256) void scaled(float *out, const float *in, const float *scale, int rows, int n) {
     PLAIN for (int row = 0; row < rows; ++row) out[row * n + X] = in[row * n + X] * scale[row];

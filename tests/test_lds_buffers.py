@@ -124,6 +124,15 @@ def test_they_survive_a_saved_report(kernels: Mapping[str, KernelReport]) -> Non
     assert again.findings[0].advice == kernel.findings[0].advice
 
 
+def test_a_buffer_has_the_name_of_what_is_put_there() -> None:
+    """Not of the statement that puts it there: what tl.store passes has a number for a name."""
+    pytest.importorskip("triton")
+    target = str(ROOT / "kernels" / "layernorm.py")
+    report = collect_kept(Request((target,), ("gfx942",), kernel="*sum_parts*", passes=False))
+    buffers = [buffer for kernel in report.kernels for buffer in kernel.lds_buffers]
+    assert {buffer.name for buffer in buffers if buffer.kind == "exchange"} == {"total"}
+
+
 def test_without_ttgir_nothing_is_claimed() -> None:
     text = (FIXTURES / "ptx.ttgir").read_text("utf-8")
     (kernel,) = analyze_ttgir(text.replace("hip:", "cuda:"), Context("k.ttgir"))

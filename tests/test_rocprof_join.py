@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,13 @@ from kinspect.inspector.model.recording import (
     Part,
     RecordedCodeObject,
 )
+from kinspect.inspector.profile import reading
 from kinspect.inspector.profile.builder import RecordingBuilder
 from kinspect.inspector.profile.join import bare_name, hashes, join_kernels, match, name_parts
 from kinspect.inspector.profile.kernel_profiles import profile
 from msgspec.structs import replace
+from profile_bases import write_rocpd
+from profile_files import Kernel, Launch, Program, write_results
 
 MI300X = Agent("4", arch="gfx942", product="AMD Instinct MI300X")
 
@@ -379,3 +383,33 @@ def test_share_of_the_least_time(least_us: float, grid: int, share: float | None
 @pytest.mark.parametrize("recorded", ["gemm<128u, 128ul, 1l>(float*)", "void gemm<128, 128u, 1>"])
 def test_numbers_of_unsigned_template_arguments_are_the_same(recorded: str) -> None:
     assert name_parts(recorded)[:2] == ("gemm", "<128,128,1>")
+
+
+# --------------------------------------------------------------------------- instances
+
+INSTANCES = "_Z4gemmILi128EEvPf", "_Z4gemmILi64EEvPf"
+
+
+@pytest.mark.parametrize("write", [write_rocpd, write_results])
+@pytest.mark.parametrize(
+    "shown", [("void gemm<128>(float*)", "void gemm<64>(float*)"), ("gemm", "gemm")]
+)
+@pytest.mark.parametrize("analysed", [INSTANCES, ("gemm<128>", "gemm<64>")])
+def test_the_symbol_of_the_kernel_id_tells_instances_apart(
+    tmp_path: Path,
+    write: Callable[..., Path],
+    shown: tuple[str, str],
+    analysed: tuple[str, str],
+) -> None:
+    """They have the same registers, grid and, as `--truncate-kernels` writes it, name."""
+    kernels = [
+        Kernel(name, number, vgpr=8, mangled=symbol)
+        for number, name, symbol in zip((7, 8), shown, INSTANCES, strict=True)
+    ]
+    launches = [Launch(7 + n % 2, n + 1, 100 * n, 100 * n + 50) for n in range(6)]
+    suffix = "db" if write is write_rocpd else "json"
+    path = write(tmp_path / f"1_results.{suffix}", Program(kernels=kernels, launches=launches))
+    recording = reading.read(path, ("results_json", "rocpd"))
+    matched, _ = join_kernels(profile(recording), [report(name, name) for name in analysed])
+    found = {kernel.shape.symbol: kernel.match.kernels for kernel in matched}
+    assert found == {symbol: (name,) for symbol, name in zip(INSTANCES, analysed, strict=True)}

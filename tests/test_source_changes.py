@@ -98,6 +98,30 @@ def test_stages_of_a_range_are_those_of_the_source(tmp_path: Path) -> None:
     assert instructions(one.code() or "") != instructions(three.code() or "")
 
 
+def test_stages_of_a_loop_that_states_none_are_those_of_its_source(tmp_path: Path) -> None:
+    """The launch option does nothing there: Triton pipelines loops without tl.dot if they ask."""
+    one, three = case("latency.py", "scan"), case("latency.py", "scan_staged")
+    silent = re.sub(r" \{tt.num_stages = 1 : i32\}", "", ttir_of(one))
+    assert loop_stages(silent).silent == 1
+    changed = with_source_changes(silent, [Change("source", RANGE_STAGES, 3)])
+    assert instructions(compiled(changed, one, tmp_path)) == instructions(three.code() or "")
+
+
+@pytest.mark.parametrize(
+    ("end", "changed"),
+    [
+        ("}", "} {tt.num_stages = 3 : i32}"),
+        ("} loc(#loc1)", "} {tt.num_stages = 3 : i32} loc(#loc1)"),
+        ("} {tt.flatten}", "} {tt.flatten, tt.num_stages = 3 : i32}"),
+        ("} {tt.num_stages = 1 : i32}", "} {tt.num_stages = 3 : i32}"),
+    ],
+)
+def test_every_innermost_loop_states_its_stages(end: str, changed: str) -> None:
+    loop = "scf.for %i = %c0 to %n step %c1  : i32 {"
+    text, wanted = (f"  {loop}\n    {loop}\n    {last}\n  }}\n" for last in (end, changed))
+    assert with_source_changes(text, [Change("source", RANGE_STAGES, 3)]) == wanted
+
+
 def test_loops_that_say_nothing_of_stages_are_left_to_the_option() -> None:
     loops = loop_stages("""
     %a = scf.for %i = %c0 to %n step %c1 iter_args(%x = %y) -> (f32)  : i32 {

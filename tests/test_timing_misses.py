@@ -112,6 +112,19 @@ def test_atomics_on_one_line_follow_one_another() -> None:
     assert together.queue_added > 0.2
 
 
+@pytest.mark.parametrize("left", [0.5, 0.25])
+def test_fewer_workgroups_have_fewer_atomics_on_one_line(left: float) -> None:
+    """A saving that launches a part of the workgroups saves as many turns at the line."""
+    add = "  v_lshlrev_b32 v5, 2, v0\n  global_atomic_add_f32 v5, v3, s[6:7]\n"
+    workgroups, size = 1 << 16, 1024
+    arguments = f"f32[{workgroups * size // 4}]=zeros, f32[{workgroups * size // 4}]=zeros, i32 1"
+    launch = launched(HEAD + add + TAIL, f"{arguments}, i32 {size}", (workgroups, 1, 1), 64 * WAVES)
+    whole = timing_of(*launch, resident=8)
+    part = whole.with_grid(int(left * workgroups), int(left * whole.placement.busiest))
+    assert sum(part.queued.values()) == pytest.approx(left * sum(whole.queued.values()))
+    assert timed(part).cycles == pytest.approx(left * timed(whole).cycles, rel=0.02)
+
+
 def test_a_loop_with_two_ways_back_runs_as_often_as_with_one() -> None:
     """LLVM jumps around a guarded first block: two loops to the eye; neither runs alone."""
     two = LOOP.format(0).replace("  global_load", ".Lbody:\n  global_load")

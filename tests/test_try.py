@@ -46,8 +46,10 @@ from kinspect.inspector.formats.html.page import write_report
 from kinspect.inspector.lint.nodes import Values
 from kinspect.inspector.lint.ranking import in_order
 from kinspect.inspector.lint.rule import Cure, Pack, compile_template
+from kinspect.inspector.lint.schema import bundled_packs, load_packs
 from kinspect.inspector.model import Change, Report, Trial, Variant
 from kinspect.inspector.pipeline import analysis
+from kinspect.inspector.pipeline.analysis import catalogue
 from kinspect.inspector.pipeline.analysis_options import AnalysisOptions
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Job, request_for, timing
@@ -552,6 +554,26 @@ def test_stages_that_a_loop_states_itself_are_changed_in_the_source(tmp_path: Pa
     stream = io.StringIO()
     trials_text.write(result, stream)
     assert "Changes of the source were made on the TTIR" in stream.getvalue()
+
+
+def test_stages_of_a_range_are_tried_where_the_loop_states_none(tmp_path: Path) -> None:
+    """As KI054 advises; the option leaves loops without tl.dot as they are."""
+    request = request_of(target(tmp_path, SPILLING), "KI037")
+    request = with_cures(request, "KI037", Cure(source="range_stages"))
+    result = tried(request, collect(request.run)).result()
+    names = ["", "tl.range's num_stages=2", "tl.range's num_stages=3"]
+    assert sorted(named(row) for row in result.kernels[0].rows) == names
+    assert all(row.trial.same_as is None for row in result.kernels[0].rows[1:])
+
+
+def test_rules_that_advise_stages_of_a_range_try_them() -> None:
+    packs = load_packs(bundled_packs(), catalogue())
+    rules = {rule.text.id: rule.text for pack in packs for rule in pack.rules}
+    advising = {
+        name for name, text in rules.items() if re.search(r"tl\.range\([^)]*num_st", text.fix)
+    }
+    trying = {name for name, text in rules.items() if Cure(source="range_stages") in text.cures}
+    assert advising == trying == {"KI054", "KI069", "KG007"}
 
 
 def test_advice_that_was_tried_in_vain_leaves_the_fix() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from .long_names import with_short_names
 from .printable import printable
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -76,6 +77,7 @@ def in_lines(message: str, hint: str) -> str:
     command = _COMMAND.search(hint)
     advice = hint if command is None else hint[: command.start()]
     line = " ".join((f"{message}; {advice}" if advice else message).split())
+    line = with_short_names(line)
     if command is None:
         return line
     return f"{line}{'' if line.endswith('?') else ':'}\n  {command[1]}"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from ..base.errors import in_lines
+from ..base.long_names import with_short_names
 from ..base.status import counted
 from ..model import ErrorRecord
 from ..pipeline.events import Captured, Compiled
@@ -89,7 +90,7 @@ def print_problems(
         print_error(problem(error), error.hint)
     _show_output(errors)
     for note in notes:
-        sys.stderr.write(f"kinspect: note: {note}\n")
+        sys.stderr.write(f"kinspect: note: {with_short_names(note)}\n")
 
 
 def _show_output(errors: Sequence[ErrorRecord]) -> None:

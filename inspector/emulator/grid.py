@@ -15,7 +15,14 @@ from .lockstep import LaunchLimits, Scheduler
 from .machine import MachineState
 from .memory import GlobalMemory, LocalMemory, PrivateMemory, buffer_of
 from .program import PreparedCode
-from .start import DISPATCH_ADDRESS, KERNARG_ADDRESS, GridShape, initial_waves, waves_of
+from .start import (
+    DISPATCH_ADDRESS,
+    KERNARG_ADDRESS,
+    GridShape,
+    initial_waves,
+    preload_arguments,
+    waves_of,
+)
 from .waves import Array
 
 
@@ -114,6 +121,7 @@ class GridRunner:
             machine,
             registers=self.code.vector_registers,
         )
+        preload_arguments(waves, self._start, np.full(waves.count, KERNARG_ADDRESS))
         for row, value in fill.items():
             if row < SCALAR_BIT:
                 waves.u32[row] = value

@@ -188,10 +188,10 @@ class Scheduler:
         return self._barriers.generation
 
     def run(self, waves: Waves) -> None:
-        """Runs waves from block 0 on."""
+        """Runs waves from the kernel's entry on."""
         np.add.at(self._barriers.alive, waves.workgroup, 1)
         self._groups[waves.workgroup] = waves.group_id
-        self._ready = {0: [waves]}
+        self._ready = {self._code.entry: [waves]}
         while self._ready or self._waiting:
             if self._waiting:
                 self._let_through()

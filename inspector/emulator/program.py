@@ -22,6 +22,7 @@ from ..isa.dataflow.effects import (
 )
 from ..isa.dataflow.execution_target import ExecutionTarget
 from ..isa.dataflow.operands import EXEC, VCC, Decoded
+from ..isa.launch import entry_block
 from ..isa.waitflow.counters import GenerationCounters, decode_wait, events_of
 from ..model import Function, Instruction
 from .checks.hazards import Hazard, hazards_of
@@ -89,10 +90,11 @@ Tally = tuple[int, int, int]
 
 
 class PreparedCode(Struct):
-    """A function ready to run; block 0 is its entry.
+    """A function ready to run.
 
     Args:
         blocks: of steps; they are smaller than the function's where barriers part these.
+        entry: number of the block in which waves begin.
         vector_registers: how many rows of the vector file the code names.
         lds_granule: bytes of the narrowest access of LDS.
         global_granule: bytes of the narrowest store to global memory.
@@ -102,6 +104,7 @@ class PreparedCode(Struct):
     function: Function
     target: ExecutionTarget
     blocks: list[CodeBlock]
+    entry: int
     vector_registers: int
     lds_granule: int
     global_granule: int
@@ -167,6 +170,7 @@ def prepare(
         function,
         target,
         blocks,
+        builder.entry,
         max([4, *rows]),
         _granule(function, _LDS_ACCESSES),
         _granule(function, _GLOBAL_STORES),
@@ -200,7 +204,9 @@ class _BlockBuilder:
         self._counters = GenerationCounters.of(maxima)
         self._labels = {label: block.start for block in function.blocks for label in block.labels}
         self._starts = _starts(function, decoded)
+        entry = entry_block(function)
         self._block_of = {start: number for number, start in enumerate(self._starts)}
+        self.entry = self._block_of[function.blocks[entry].start] if entry else 0
         self._aims = _aims(function, self._block_of)
         self._modes = targets_of(function, decoded, target)
         """By instruction, the target in its floating-point mode; None: a mode not followed."""

@@ -57,6 +57,19 @@ def initial_waves(
     return waves
 
 
+def preload_arguments(waves: Waves, start: WaveStart, segments: Array) -> None:
+    """Fills the SGPRs that firmware fills with arguments.
+
+    `segments`: addresses of each wave's arguments, int64 [wave].
+    """
+    if start.preload_sgpr is None:
+        return
+    memory, outside = waves.machine.memory, waves.machine.outside(0)
+    for dword in range(start.preload_dwords):
+        address = segments + 4 * (start.preload_offset + dword)
+        waves.scalar[start.preload_sgpr + dword] = memory.read(address, 4, outside)[0]
+
+
 def _set_work_items(
     waves: Waves, start: WaveStart, target: ExecutionTarget, threads: tuple[int, int, int]
 ) -> None:

@@ -1,4 +1,4 @@
-"""Numbers with units as people read them: times, scaled figures, grid sizes; shortened names."""
+"""Numbers with units as people read them: times, scaled figures, grid sizes."""
 
 from __future__ import annotations
 
@@ -59,17 +59,6 @@ def and_more(names: Sequence[str], most: int, noun: str = "") -> str:
     omitted = len(names) - most
     rest = f" and {omitted} more{f' {noun}' if noun else ''}" if omitted > 0 else ""
     return f"{', '.join(names[:most])}{rest}"
-
-
-def shortened(name: str, limit: int | None) -> str:
-    """Returns a kernel's name cut to `limit` characters; None: not cut.
-
-    The middle is cut: a library's kernels share a prefix, and the arguments at the end differ.
-    """
-    if limit is None or len(name) <= limit:
-        return name
-    end = (limit - 1) // 2
-    return f"{name[: limit - 1 - end]}…{name[len(name) - end :]}"
 
 
 def _digits(number: float) -> str:

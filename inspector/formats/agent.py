@@ -13,6 +13,7 @@ from typing import TextIO
 
 from msgspec import Struct
 
+from ..base.long_names import with_short_names
 from ..base.printable import printable_line
 from ..base.streams import no_commands
 from ..compare.trials.planning import findings_to_try
@@ -117,8 +118,8 @@ def write(
 
 
 def write_lines(lines: Iterable[str], stream: TextIO) -> None:
-    """Writes lines so that none steers a terminal or a CI runner."""
-    text = "\n".join(printable_line(line) for line in lines).rstrip()
+    """Writes lines so that none steers a terminal or a CI runner; long names are cut."""
+    text = "\n".join(printable_line(with_short_names(line)) for line in lines).rstrip()
     stream.write(no_commands(text) + "\n")
 
 

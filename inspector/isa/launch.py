@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
-from ..model import WaveStart
+from ..model import Function, WaveStart
+from .mnemonics import Flow, flow_of
 
 USER_SGPRS: Final = (
     ("private_segment_buffer", 4),
@@ -109,6 +110,30 @@ def from_descriptor(rsrc1: int, rsrc2: int, properties: int, preload: int) -> Wa
     )
 
 
+def entry_block(function: Function) -> int:
+    """The block in which waves begin: behind the header for firmware that preloads no arguments.
+
+    Firmware that fills SGPRs with arguments skips 256 bytes, in which code stands for other
+    firmware: it loads the same words and jumps (LLVM 20 on), or ends the wave (before). gfx1250
+    has neither the older firmware nor the header. Source: LLVM's AMDGPUUsage, "Preloaded Kernel
+    Arguments"; AMDGPUPreloadKernArgProlog.
+    """
+    start = function.resources.wave_start
+    if start is None or not start.preload_dwords or not function.blocks:
+        return 0
+    first = function.blocks[0]
+    *others, last = function.instructions[first.start : first.stop]
+    loads = [inst for inst in others if inst.cls == "smem_load"]
+    is_header = len(first.successors) == 1 and all(
+        inst.cls in ("smem_load", "wait") for inst in others
+    )
+    if flow_of(last.op, last.operands) is Flow.END:
+        return first.successors[0] if is_header and not loads else 0
+    fills = sum(inst.op.bits or 0 for inst in loads) == _WORD_BITS * start.preload_dwords
+    return first.successors[0] if is_header and fills and last.op.name == "s_branch" else 0
+
+
+_WORD_BITS: Final = 32
 GROUP_SIZE_KIND = "hidden_group_size_x"
 POINTER_KIND = "global_buffer"
 MOST_KERNARG_BYTES = 8192

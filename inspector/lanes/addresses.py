@@ -23,7 +23,13 @@ import numpy as np
 from msgspec import Struct
 
 from ..emulator.registry import NotCoveredError
-from ..emulator.start import KERNARG_ADDRESS, GridShape, initial_waves, waves_of
+from ..emulator.start import (
+    KERNARG_ADDRESS,
+    GridShape,
+    initial_waves,
+    preload_arguments,
+    waves_of,
+)
 from ..emulator.waves import ALL, U32, Array, Waves
 from ..isa.dataflow.execution_target import target_of
 from ..isa.dataflow.operands import EXEC
@@ -180,11 +186,10 @@ class AddressSweep:
             self._machine,
             registers=registers,
         )
+        segments = KERNARG_ADDRESS + state.workgroup * ARGUMENTS_APART
         if start.kernarg_ptr is not None:
-            state.set_pair(
-                start.kernarg_ptr,
-                (KERNARG_ADDRESS + state.workgroup * ARGUMENTS_APART).astype(np.uint64),
-            )
+            state.set_pair(start.kernarg_ptr, segments.astype(np.uint64))
+        preload_arguments(state, start, segments)
         return state
 
     def run(self) -> list[Places]:

@@ -204,7 +204,8 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             annotations of arguments that are 1; `constexpr_divisor` makes an argument by which
             integers are divided a tl.constexpr; `stored_operands` drops the .to(tl.float32) of both
             operands of tl.dot; `tf32` and `bf16x3` are its input_precision, where the target
-            multiplies so.
+            multiplies so; `range_stages` writes tl.range(..., num_stages=2), and 3, for the
+            innermost loops.
         values: what it is set to, one after the other.
         factors: what its present value is multiplied by, one after the other.
         metric: the metric that it is set to, rounded up.
@@ -214,7 +215,14 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     constexpr: str = ""
     env: str = ""
     source: Literal[
-        "", "exp2", "specialise", "constexpr_divisor", "stored_operands", "tf32", "bf16x3"
+        "",
+        "exp2",
+        "specialise",
+        "constexpr_divisor",
+        "stored_operands",
+        "tf32",
+        "bf16x3",
+        "range_stages",
     ] = ""
     values: tuple[int | bool | str, ...] = ()
     factors: tuple[float, ...] = ()

@@ -37,7 +37,9 @@ def loaded_word(function: Function, source: Operand, maker: Operation | None) ->
 
     `source`: what an operation reads; `maker`: the operation that made it.
     """
-    if maker is None or maker.inst.cls != "smem_load" or not maker.sources:
+    if maker is None:
+        return _preloaded_word(function, source)
+    if maker.inst.cls != "smem_load" or not maker.sources:
         return None
     begin = _pointed_to(function, maker.sources[0], maker.argument)
     added = maker.sources[1:]
@@ -47,6 +49,17 @@ def loaded_word(function: Function, source: Operand, maker: Operation | None) ->
     place, offset = begin
     offset += sum(operand.integer or 0 for operand in added)
     return place, offset + WORD_BYTES * (source.first - maker.results[0].first)
+
+
+def _preloaded_word(function: Function, source: Operand) -> Word | None:
+    """The argument that a register holds when waves begin."""
+    start = function.resources.wave_start
+    if start is None or start.preload_sgpr is None or source.kind != "sgpr":
+        return None
+    word = source.first - start.preload_sgpr
+    if word not in range(start.preload_dwords):
+        return None
+    return KERNARG, WORD_BYTES * (start.preload_offset + word)
 
 
 def _pointed_to(function: Function, source: Operand, maker: Operation | None) -> Word | None:

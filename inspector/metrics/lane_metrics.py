@@ -34,10 +34,11 @@ SPECS = of_both(
         "conflicts included",
         "lds.conflicts": "The access of LDS with most cycles of conflicts: how many times as long "
         "as without it takes (`ways`), `instruction`, `at` which line (`isa`: of the assembly), "
-        "`writes`; `accesses` with conflicts, of `of`, of which `unknown`; `known` cycles of "
-        "conflicts of the others, of the `known_cycles` that they take, those of reads that are "
-        "narrower than a bank `narrow`; `origin` of the phases. What was tried on all accesses of "
-        "the same bytes: `pad` bytes more after each `row` bytes leave `padded` cycles; pieces of "
+        "`writes`; `accesses` with conflicts, of `of` that are known, beside `more` that are "
+        "not (null where there are none; `unknown`: their number); `known` cycles of conflicts, of "
+        "the `known_cycles` that they take, those of reads narrower than a bank `narrow`; "
+        "`origin` of the phases. What was tried on all accesses of the same bytes: `pad` bytes "
+        "more after each `row` bytes leave `padded` cycles; pieces of "
         "`swizzle` bytes, their numbers XORed with that of the row; `bank_row` bytes of all "
         "banks; left out where Triton laid the tile out: there the cycles of conflicts that a "
         "change of the source reaches (`curable`): `order_at` which line an operand is loaded "
@@ -53,9 +54,10 @@ SPECS = of_both(
         "cache.waste": "The access of global memory that touches most lines for nothing: its "
         "`lines`, `ideal`, `percent` unused of the lines' bytes, `line` in each, `instruction`, "
         "`at` which line (`isa`: of the assembly), `writes`; `accesses` with more lines than they "
-        "need, of `of` loads and stores, of which `unknown` (atomics are left out); `known` lines "
-        "of the others, `known_ideal` that their bytes need, both without accesses of which no "
-        "lane takes part where sizes are large; `across`: accesses of work-items that lie side by "
+        "need, of `of` loads and stores (atomics are left out), beside `more` whose lines are not "
+        "known (null where there are none; `unknown`: their number); `known` lines of them, "
+        "`known_ideal` that their bytes need, all without accesses of which no lane takes part "
+        "where sizes are large; `across`: accesses of work-items that lie side by "
         "side in y, not in x, of the worst of which `across_at` which line, `across_lines`, "
         "`across_ideal`; `in_rows` of those that lie side by side in x; `origin`: `estimated` "
         "where it depends on sizes that are not known; `by_stride`: whether each lane has a line "
@@ -65,7 +67,8 @@ SPECS = of_both(
         "lines: another access is named where there is one; `by_splits`: lines too many of tiles "
         "whose rows fill lines, but whose accesses are split for no reason that is known",
         "cache.uniform_loads": "Loads of global memory whose lanes all read the same address, "
-        "where a scalar load would do: `loads` of `of`, of which `unknown`; `unwritten` of "
+        "where a scalar load would do: `loads` of `of` that are known, beside `more` that are not "
+        "(null where there are none; `unknown`: their number); `unwritten` of "
         "tensors that the kernel does not write; the first's `instruction` and `at` which line, "
         "of these where there is one; `scalars` of the unwritten that are scalars in the TTGIR "
         "too, of 32 bits or more, through the arguments `pointers`; `curable`: those of them that "
@@ -168,8 +171,8 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
     first = next(iter(scalars or unwritten or uniform), None)
     value: dict[str, Scalar] = {
         "loads": len(uniform),
-        "of": len(loads),
-        "unknown": len(loads) - len(known_uses),
+        "of": len(known_uses),
+        **_unknown(loads, known_uses),
         "unwritten": None if unwritten is None else len(unwritten),
         "scalars": None if unwritten is None or subject.ttgir is None else len(scalars),
         "curable": None
@@ -180,6 +183,14 @@ def _uniform_loads(subject: Subject, loads: Sequence[Instruction]) -> Metric:
         "at": LineName.of(scalars or unwritten or uniform),
     }
     return Metric("cache.uniform_loads", value, "mapping", "derived")
+
+
+def _unknown(
+    accesses: Sequence[Instruction], known_uses: Sequence[tuple[Instruction, LaneUse]]
+) -> dict[str, Scalar]:
+    """How many accesses are not known, as a count and as what messages tell of them."""
+    unknown = len(accesses) - len(known_uses)
+    return {"unknown": unknown, "more": unknown or None}
 
 
 def _as_scalars(subject: Subject, loads: Sequence[Instruction]) -> list[Instruction]:
@@ -275,8 +286,8 @@ def _lds_metrics(
     remedy = worst.remedy
     value: dict[str, Scalar] = {
         "accesses": conflicting,
-        "of": len(accesses),
-        "unknown": len(accesses) - len(known_uses),
+        "of": len(known_uses),
+        **_unknown(accesses, known_uses),
         "known": _rounded(sum_of(use.conflicts for _, use in known_uses)),
         "known_cycles": _rounded(sum_of(use.cycles for _, use in known_uses)),
         "narrow": _rounded(
@@ -334,8 +345,8 @@ def _global_metrics(subject: Subject, accesses: Sequence[Instruction]) -> Iterat
     )
     value: dict[str, Scalar] = {
         "accesses": len(wasting),
-        "of": len(accesses),
-        "unknown": len(accesses) - len(known_uses),
+        "of": len(usual),
+        **_unknown(accesses, known_uses),
         "known": _rounded(sum_of(use.lines for _, use in usual)),
         "known_ideal": _rounded(sum_of(use.lines_ideal for _, use in usual)),
         "across": len(across),

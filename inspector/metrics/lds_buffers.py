@@ -86,8 +86,9 @@ def _of_module(
     # The algebra of layouts is loaded for Triton kernels alone.
     from ..ttgir.flow import flow_of
     from ..ttgir.shared_buffers import at_the_peak, padded_bytes, shared_buffers
+    from .source_values import SourceOperations
 
-    flow = flow_of(module)
+    flow, operations = flow_of(module), SourceOperations(module)
     shared = shared_buffers(flow)
     peak = {id(buffer) for buffer in at_the_peak(shared, total)}
     by_op = _by_operation(module, allocations)
@@ -99,7 +100,7 @@ def _of_module(
             allocated = padded_bytes(buffer.op.result_types[0])
         buffers.append(
             LdsBuffer(
-                name=variable_name(buffer.op.results[0]),
+                name=operations.variable(buffer.op) or variable_name(buffer.op.results[0]),
                 kind=buffer.kind,
                 dtype=buffer.element,
                 shape=buffer.tile,

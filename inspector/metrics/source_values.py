@@ -170,6 +170,10 @@ class SourceOperations:
             )
         return names
 
+    def variable(self, op: TtgirOp) -> str | None:
+        """The variable that an operation makes, stores or puts elsewhere."""
+        return self._name(op)
+
     def named_result(self, inst: Instruction) -> str | None:
         """The variable that a vector instruction computes.
 

@@ -199,7 +199,7 @@ class LdsBuffer(Struct, frozen=True):
     """A buffer that the TTGIR puts into LDS.
 
     Args:
-        name: of the variable that it holds, as the TTGIR has it.
+        name: of the variable that it holds; of the TTGIR's value where none is known.
         kind: `pipelined` for one that a loop's stages take turns in, `operand` for a tile that is
             put there as a whole, `exchange` for the passage of a conversion of layouts, `scratch`
             for what an operation needs to exchange (a reduction's partial results).

@@ -68,6 +68,7 @@ class KernelShape(Struct, frozen=True):
     accum_vgpr: int | None = None
     sgpr: int | None = None
     wave_size: int | None = None
+    symbol: str | None = None  # as the code object has it, mangled, of the kernel with `kernel_id`
 
 
 class Dispatches(Struct):

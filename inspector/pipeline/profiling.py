@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from ..base import limits
 from ..base.errors import KinspectError, unforeseen
+from ..base.long_names import shortened
 from ..base.named_files import MOST_BYTES, opened_named
 from ..capture.targets import confined
-from ..explain.quantities import and_more, duration, shortened
+from ..explain.quantities import and_more, duration
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from ..model.recording import KernelProfile, Profile, Recording
 from ..profile import join, kernel_profiles, reading

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import Final, TextIO
 
+from ..base.long_names import with_short_names
 from ..base.printable import one_line, printable, printable_line
 from ..base.streams import no_commands
 from .document import (
@@ -87,7 +88,7 @@ def lines_of(document: Document) -> Iterator[str]:
 
 def _summary(title: Text) -> str:
     """A title in HTML: the name that it begins with is code."""
-    first, *others = (escape(printable_line(span.text)) for span in title)
+    first, *others = (escape(printable_line(with_short_names(span.text))) for span in title)
     return f"<code>{first}</code>{''.join(others)}"
 
 
@@ -155,7 +156,7 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 
 def inline(text: str) -> str:
     """A sentence in which only code between single backticks is markup; references become code."""
-    pieces = _SPAN.split(printable_line(text))
+    pieces = _SPAN.split(printable_line(with_short_names(text)))
     line = ""
     for n, piece in enumerate(pieces):
         shown = piece if n % 2 else references_as_code(piece, _inert)
@@ -166,7 +167,7 @@ def inline(text: str) -> str:
 
 def code(text: str) -> str:
     """A name as code, whatever it holds."""
-    line = printable_line(text)
+    line = printable_line(with_short_names(text))
     runs = _TICKS.findall(line)
     if not runs:
         return f"`{line}`"

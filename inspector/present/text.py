@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from typing import Final, Protocol, TextIO
 
+from ..base.long_names import shortened, with_short_names
 from ..base.printable import printable, printable_line
 from ..base.streams import no_commands, underneath
 from .document import (
@@ -106,7 +107,8 @@ def _wrapped(text: Text, width: int, head: str | Line, indent: str) -> Iterator[
     """A text behind what its first line begins with; nothing where it is empty."""
     line = Line(head) if isinstance(head, str) else head
     for span in text:
-        line.append(f"{span.text}: {span.url}" if span.url else span.text, _STYLES[span.tone])
+        text_of = with_short_names(span.text)
+        line.append(f"{text_of}: {span.url}" if span.url else text_of, _STYLES[span.tone])
     if any(span.text for span in text):
         yield from wrapped(line, width, indent)
 
@@ -173,8 +175,9 @@ def _long_items(block: Items, width: int) -> Iterator[Line]:
 def _table(table: Table, width: int, *, fits: bool) -> Iterator[Line]:
     """The heading and a line a row; cells that may be cut are, where the width does not do."""
     shown = list(range(len(table.columns)))
+    rows = [tuple(map(with_short_names, row)) for row in table.rows]
     widths = [
-        max(len(column.title), *(len(row[n]) for row in table.rows), 0)
+        max(len(column.title), *(len(row[n]) for row in rows), 0)
         for n, column in enumerate(table.columns)
     ]
 
@@ -199,7 +202,7 @@ def _table(table: Table, width: int, *, fits: bool) -> Iterator[Line]:
                 break
             widths[longest] -= 1
     titles = [column.title for column in table.columns]
-    for number, row in enumerate((titles, *table.rows)):
+    for number, row in enumerate((titles, *rows)):
         if not any(row):
             continue
         cells = (_cell(row[n], widths[n], right=table.columns[n].right) for n in shown)
@@ -210,9 +213,7 @@ def _table(table: Table, width: int, *, fits: bool) -> Iterator[Line]:
 
 def _cell(text: str, width: int, *, right: bool) -> str:
     """A text in the middle of which characters are left out where it is too long."""
-    if len(text) > width:
-        tail = (width - 1) // 2
-        text = f"{text[: width - 1 - tail]}…{text[len(text) - tail :] if tail else ''}"
+    text = shortened(text, width)
     return text.rjust(width) if right else text.ljust(width)
 
 

@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..base.named_files import file_bytes
-from ..isa.mangled import plain_name
+from ..isa.mangled import LEFT_OUT, plain_name, written_name
 from ..machines import load, names
 from ..machines.target_names import base_arch
 from ..model import KernelReport, Machine, Metric, int_of, number_of
@@ -73,7 +73,7 @@ def match(
         `exact` where the code object is the same, `likely` where one candidate agrees with all
         recorded figures, `ambiguous` where several do, or `none` with the reason for each.
     """
-    candidates = [report for report in reports if _same_name(kernel.name, report)]
+    candidates = [report for report in reports if _same_name(kernel, report)]
     if not candidates:
         return KernelMatch("none", (), (_no_such_name(kernel.name, reports),))
     same_code = _same_code(kernel, candidates, code or {})
@@ -122,8 +122,8 @@ def bare_name(name: str) -> str:
     return _KD.sub("", name.strip())
 
 
-def _same_name(name: str, report: KernelReport) -> bool:
-    """Tells whether a recorded name may be this kernel's.
+def _same_name(kernel: KernelProfile, report: KernelReport) -> bool:
+    """Tells whether a recorded name, and the symbol where it is known, may be this kernel's.
 
     Arguments and template arguments are compared only where both names have them: profilers can
     cut them off (`--truncate-kernels`).
@@ -133,7 +133,20 @@ def _same_name(name: str, report: KernelReport) -> bool:
         names_of_kernel.add(report.variant.kernel)
         if report.variant.qualname is not None:
             names_of_kernel.add(report.variant.qualname.rpartition(".")[2])
-    return any(_names_agree(bare_name(name), candidate) for candidate in names_of_kernel)
+    return any(
+        _names_agree(bare_name(kernel.name), name) and _symbol_agrees(kernel.shape.symbol, name)
+        for name in names_of_kernel
+    )
+
+
+def _symbol_agrees(symbol: str | None, compiled: str) -> bool:
+    """Tells whether a symbol may be that of a function with this name, mangled or readable."""
+    if symbol is None:
+        return True
+    if plain_name(compiled) is None:
+        written = written_name(symbol)
+        return written is None or LEFT_OUT in written or _names_agree(written, compiled)
+    return plain_name(symbol) is None or symbol == compiled
 
 
 def _names_agree(recorded: str, compiled: str) -> bool:

@@ -14,12 +14,13 @@ from typing import Final
 
 from ..base.errors import KinspectError
 from ..isa.graph.longest_way import longest
+from ..isa.launch import entry_block
 from ..machines.rates import rates_of
 from ..model import Function, LaneUse, Loop, Machine, MemoryOp
 from .costs import Sharing, costs_of
 from .device import Device, Placement, place
 from .timed import Timing
-from .trace import INNERMOST_TRIPS, OUTER_TRIPS, preload_header
+from .trace import INNERMOST_TRIPS, OUTER_TRIPS
 from .wave_traces import Access, TracedLoop, WaveTrace, iterations
 
 MANY: Final = 1000
@@ -124,7 +125,7 @@ def static_workgroups(
         raise KinspectError("a loop of it is entered at several places", _STATE)
     if not function.blocks:
         raise KinspectError("there is no code in it", "pass assembly or a code object")
-    way = list(_way(function, trips))[1 if preload_header(function) else 0 :]
+    way = list(_way(function, trips))
     blocks = [function.blocks[number] for number in way]
     stream = [site for block in blocks for site in range(block.start, block.stop)]
     lengths = (block.stop - block.start for block in blocks)
@@ -170,7 +171,7 @@ def _way(function: Function, trips: Mapping[str, int]) -> Iterator[int]:
 
     every = frozenset(range(len(blocks)))
     ends = [block.index for block in blocks if not block.successors]
-    return passed(longest(blocks, 0, every, ends, every), None)
+    return passed(longest(blocks, entry_block(function), every, ends, every), None)
 
 
 def _trips(

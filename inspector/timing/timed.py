@@ -101,11 +101,13 @@ class Timing(Struct, frozen=True):
             resident=min(self.placement.resident, busiest),
             active=min(self.placement.active, workgroups),
         )
+        left = workgroups / self.workgroups_in_grid
         return replace(
             self,
             workgroups=self.workgroups[:busiest],
             workgroups_in_grid=workgroups,
             placement=placement,
+            queued={site: count * left for site, count in self.queued.items()},
         )
 
     def in_l2(self) -> Timing:
@@ -254,6 +256,7 @@ def _last_workgroup(
         timing,
         workgroups=[waves],
         workgroups_in_grid=1,
+        queued={site: n / timing.workgroups_in_grid for site, n in timing.queued.items()},
         placement=replace(timing.placement, busiest=1, resident=1, active=1),
         sharing=Sharing(done.shares.fresh, {}, done.shares.stored),
         periods=done.periods,

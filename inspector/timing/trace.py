@@ -44,8 +44,6 @@ MOST_PERIOD: Final = 64
 """Iterations after which lanes come to other lines, at most: a line has 32 or 64 elements."""
 _MOST_OF_PERIODS: Final = 60_000
 """Instructions of the waves of a compute unit that are kept for the sake of periods."""
-_MOST_OF_HEADER: Final = 32
-"""Instructions of 8 bytes in 256."""
 _PAIR: Final = 2
 """Iterations that are left out together in any case (`reduced`)."""
 _NO_BLOCK: Final = -1
@@ -137,9 +135,6 @@ def trace(
         [slot * each + wave for slot in slots for wave in range(each)],
         line_bytes,
     )
-    header = preload_header(emulator.code.function)
-    if header:
-        traces = [wave.from_position(header) for wave in traces]
     return Trace(
         {number: traces[place * each : (place + 1) * each] for place, number in enumerate(told)},
         fresh_shares(recorder.noted.events, each, _storing(emulator.code.function)),
@@ -199,18 +194,6 @@ def uneven(loops: Sequence[TracedLoop], skipped: Array) -> UnevenLoop | None:
             first, _ = traced.loop.lines[0]
             found.append(UnevenLoop(first, most, median))
     return max(found, key=lambda loop: loop.most, default=None)
-
-
-def preload_header(function: Function) -> int:
-    """Instructions at the start that hardware leaves out which preloads kernel arguments.
-
-    They load the arguments where it does not, and jump over the rest of 256 bytes (LLVM's
-    AMDGPUUsage, "Preloaded Kernel Arguments").
-    """
-    start, first = function.resources.wave_start, function.blocks[0]
-    jumps = function.instructions[first.stop - 1].op.name == "s_branch"
-    preloads = start is not None and start.preload_dwords > 0
-    return first.stop if preloads and jumps and first.stop <= _MOST_OF_HEADER else 0
 
 
 class _TracingRunner(GridRunner):

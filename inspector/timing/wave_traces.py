@@ -68,15 +68,6 @@ class WaveTrace(Struct, frozen=True):
     trips: dict[str, tuple[int, int]]
     spans: list[tuple[str, int, int]]
 
-    def from_position(self, begin: int) -> WaveTrace:
-        """The trace without what was executed before a position."""
-        return WaveTrace(
-            self.stream[begin:],
-            {at - begin: access for at, access in self.accesses.items() if at >= begin},
-            self.trips,
-            [(loop, first - begin, last - begin) for loop, first, last in self.spans],
-        )
-
 
 class TracedLoop(NamedTuple):
     """A loop, the numbers of its blocks as the emulator has them, and that of its header."""

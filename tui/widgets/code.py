@@ -17,9 +17,9 @@ from textual.geometry import Size
 from textual.message import Message
 
 from ..key_table import bind
-from .code_rows import Cell, CodeRows, Hit, Hits, Span, Text, VisibleRows, cut, no_hits
+from .code_rows import Cell, CodeRows, Hit, Hits, Span, Text, VisibleRows, no_hits
 
-__all__ = ["Cell", "CodeView", "Hit", "Hits", "Span", "Text", "cut"]
+__all__ = ["Cell", "CodeView", "Hit", "Hits", "Span", "Text"]
 
 
 _ROWS = 40  # of a view that has no size yet

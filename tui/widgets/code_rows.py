@@ -61,17 +61,6 @@ def drawn(text: str, tab: int = 8) -> str:
     return text if text.isprintable() else text.expandtabs(tab).translate(_CONTROLS)
 
 
-def cut(text: str, width: int) -> str:
-    """A name of at most `width` characters, with an ellipsis in place of its middle.
-
-    Names of kernels and cases often begin alike and differ at their ends.
-    """
-    if len(text) <= width:
-        return text
-    tail = max(0, width - 1) // 2
-    return f"{text[: max(0, width - 1 - tail)]}…{text[len(text) - tail :]}"
-
-
 def merged(spans: Sequence[Span], hits: Sequence[Hit]) -> list[Span]:
     """Coloured pieces with marks over them, in order and disjoint."""
     pieces: list[Span] = [hit if len(hit) == 3 else (hit[0], hit[1], "match") for hit in hits]

@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 from textual.content import Content
 
+from ...inspector.base.long_names import with_short_names
 from ...inspector.present.document import Block, Section, Table, Tone, plain
 from ...inspector.present.text import lines_of, wrapped
 from .bars import Piece
@@ -53,7 +54,7 @@ def _pieces(document: Iterable[Section], width: int) -> Iterator[Piece | str]:
         if number:
             yield "\n"
         if section.title:
-            for line in textwrap.wrap(plain(section.title), width):
+            for line in textwrap.wrap(with_short_names(plain(section.title)), width):
                 yield f"{line}\n", "bold $primary"
         for block in section.blocks:
             yield from (piece for piece in _block(block, width) if piece[0])

@@ -16,9 +16,8 @@ from textual.binding import Binding
 from textual.events import Click
 from textual.screen import Screen
 
-from ...inspector.explain.quantities import shortened
+from ...inspector.base.long_names import shortened
 from ..page_table import PAGES
-from .code_rows import cut
 from .styles import PartedWidget
 
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ class Heading(PartedWidget):
         self._spots = [(range(start + first, start + last), name) for first, last, name in ends]
         room = max(0, start if ends else width - progress.cell_len)
         if left.cell_len > room > head + 2:  # options differ at the end of the crumb
-            left = left[:head].append(f"  {cut(crumb, room - head - 2)}")
+            left = left[:head].append(f"  {shortened(crumb, room - head - 2)}")
         left.truncate(room, overflow="ellipsis", pad=True)
         return Text.assemble(left, pages, "  " if ends else "", progress)
 

@@ -22,9 +22,9 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
+from ...inspector.base.long_names import shortened
 from ..key_table import bind
 from .bars import Piece
-from .code_rows import cut
 from .styled import Jumping
 
 GAP = 1  # cells between two columns
@@ -172,7 +172,7 @@ def _fitted(
         piece_size = cell_len(text)
         if piece_size > free or (piece_size == free and size > width):
             middle = is_name and len(text) == piece_size > free
-            text = cut(text, free) if middle else _shortened(text, free, always=True)
+            text = shortened(text, free) if middle else _shortened(text, free, always=True)
         segments.append(Segment(text, style("faded" if faded else name)))
         free -= cell_len(text)
     if not right and free > 0:

@@ -78,6 +78,7 @@ _TIMES_THE_RATE: Mapping[str, str] = MappingProxyType(
     {"tf32": "matrix.rate.xf32", "bf16x3": "matrix.rate.split"}
 )
 """input_precision of tl.dot -> how many times the rate of float32 it has on the target."""
+_STAGES_TRIED = (2, 3)
 _AFTER_TTGIR = frozenset(("waves_per_eu", "llvm_fn_attrs"))
 """Options that are read after TTGIR was made: others change nothing of a kernel saved as that."""
 _DEFAULTS: Mapping[str, Scalar] = MappingProxyType(
@@ -208,6 +209,12 @@ class Candidates:
                 yield Change("source", EXPONENTIAL, EXP2, EXPONENTIAL, at)
         elif variant.stage != "ttir":
             return  # what is noted of arguments has its effect before
+        elif cure.source == "range_stages":
+            loops = self._loops
+            most = None if loops.silent else max(loops.stated, default=None)
+            for stages in _STAGES_TRIED:
+                if loops.silent or any(own != stages for own in loops.stated):
+                    yield Change("source", RANGE_STAGES, stages, most)
         elif cure.source == "constexpr_divisor":
             for name, value in run_time_divisors(variant).items():
                 yield Change("argument", name, value, None)

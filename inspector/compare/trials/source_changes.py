@@ -124,6 +124,8 @@ def with_source_changes(ttir: str, changes: Iterable[Change]) -> str:
     """The TTIR as the front end would make it of the changed source, but for locations."""
     for change in changes:
         if change.kind == "source" and change.name == RANGE_STAGES:
+            if change.before is None:
+                ttir = _with_stated_stages(ttir)
             ttir = _STAGES.sub(f"tt.num_stages = {change.value} : i32", ttir)
         elif change.kind == "source" and change.name == EXPONENTIAL:
             lines = enumerate(ttir.splitlines(keepends=True))
@@ -134,6 +136,27 @@ def with_source_changes(ttir: str, changes: Iterable[Change]) -> str:
             lines_of_dots = ttir.splitlines(keepends=True)
             ttir = "".join(_in_precision(line, str(change.value)) for line in lines_of_dots)
     return ttir
+
+
+def _with_stated_stages(ttir: str) -> str:
+    """The TTIR in which each innermost loop states its stages, as tl.range does."""
+    lines = ttir.splitlines(keepends=True)
+    around: list[str] = []
+    is_innermost = False
+    for number, line in enumerate(lines):
+        if (begin := _LOOP.match(line)) is not None:
+            around.append(begin["indent"])
+            is_innermost = True
+        elif around and (end := _LOOP_END.match(line)) and end["indent"] == around[-1]:
+            around.pop()
+            if is_innermost and _STAGES.search(end["attributes"] or "") is None:
+                stated = "tt.num_stages = 1 : i32"
+                at, added = end.end("attributes"), f", {stated}"
+                if end["attributes"] is None:
+                    at, added = len(end["indent"]) + 1, f" {{{stated}}}"
+                lines[number] = f"{line[:at]}{added}{line[at:]}"
+            is_innermost = False
+    return "".join(lines)
 
 
 def _with_stored_operands(ttir: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from ...base.long_names import shortened
 from ...base.version import VERSION
 from ...explain import loop_view, profile_view, quantities, view
 from ...model import ErrorRecord, Report, int_of, number_of, value_of
@@ -111,7 +112,7 @@ def _measured(
     share = profile_view.share_of_time(kernel)
     return {
         "name": kernel.name,
-        "short": quantities.shortened(kernel.name, MOST_NAME),
+        "short": shortened(kernel.name, MOST_NAME),
         "role": "tried by an autotuner" if kernel.role == "autotune" else "",
         "share": f"{share:.1f}" if share is not None else quantities.UNKNOWN,
         "width": f"{share:.1f}" if share is not None else "0",

@@ -129,6 +129,7 @@ def _key(shape: KernelShape) -> _Key:
         shape.accum_vgpr,
         shape.sgpr,
         shape.wave_size,
+        shape.symbol,
     )
 
 

@@ -322,6 +322,7 @@ class ProcessTables(Struct):
             vgpr=registers.arch_vgpr_count,
             accum_vgpr=registers.accum_vgpr_count,
             sgpr=registers.sgpr_count,
+            symbol=(symbol.kernel_name or "").removesuffix(".kd") or None,
         )
 
     def new_samples(self, path: Path) -> ProcessSamples:

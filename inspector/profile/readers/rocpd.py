@@ -292,6 +292,7 @@ class _Process(Struct):
             vgpr=int64(vgpr),
             accum_vgpr=int64(accum),
             sgpr=int64(sgpr),
+            symbol=str(name or "").removesuffix(".kd") or None,
         )
 
     def _read_counters(self) -> None:

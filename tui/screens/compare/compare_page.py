@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.widgets import ContentSwitcher, Input, Static
 from textual.worker import get_current_worker
 
+from ....inspector.base.long_names import shortened
 from ....inspector.compare.diff.diff_results import label_of
 from ....inspector.explain import view
 from ....inspector.model import KernelReport
@@ -25,7 +26,7 @@ from ...key_table import bind
 from ...pages import Page
 from ...session import SessionKernel
 from ...widgets.bars import BETTER, WORSE, Piece
-from ...widgets.code import cut, word_filter
+from ...widgets.code import word_filter
 from ...widgets.document_text import content
 from ...widgets.filter_line import FilterLine
 from ...widgets.find import FindLine
@@ -359,7 +360,7 @@ class Chooser(Vertical):
             ((f" {marks:<2}  ", "group"), (label_of(report), "name")),
             (
                 report.arch or "-",
-                cut(location, _PLACE_WIDTH),
+                shortened(location, _PLACE_WIDTH),
                 *(_figure(entry.metric(name)) for _, name in _FIGURES),
                 ", ".join(f"{name} {a} → {b}" for name, a, b in differences),
             ),

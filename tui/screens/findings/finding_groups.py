@@ -8,13 +8,14 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ....inspector.base.long_names import shortened
 from ....inspector.compare.diff.diff_results import label_of
 from ....inspector.explain import view
 from ....inspector.lint.ranking import rank
 from ....inspector.lint.rule import Rule
 from ....inspector.model import Finding, Location
 from ...session import SEVERITIES, SessionKernel
-from ...widgets.code import cut, word_filter
+from ...widgets.code import word_filter
 
 Grouping = Literal["rule", "kernel", "file"]
 GROUPINGS: tuple[Grouping, ...] = ("rule", "kernel", "file")
@@ -58,7 +59,7 @@ class Item(Struct, frozen=True):
         kernel = case if case and self.entry.report.name == name else f"{self.kernel}{suffix}"
         target = self.entry.report.arch or "-"
         target = "" if target == arch else f" {target}"
-        return cut(kernel, _KERNEL_WIDTH - len(target)) + target
+        return shortened(kernel, _KERNEL_WIDTH - len(target)) + target
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -258,7 +259,7 @@ def _heading(group: FindingGroup, is_closed: bool, width: int) -> FindingRow:
 
 def _columns(item: Item, grouping: Grouping, short_name: str) -> tuple[str, str]:
     """The two columns before the message, less what the group's heading says already."""
-    location = cut(view.finding_place(item.finding), _PLACE_WIDTH)
+    location = shortened(view.finding_place(item.finding), _PLACE_WIDTH)
     if grouping == "kernel":
         return item.finding.rule, location
     if grouping == "file":

@@ -16,12 +16,13 @@ from textual.content import Content
 from textual.widgets import ContentSwitcher, Input, Static
 
 from ....inspector.base.errors import KinspectError
+from ....inspector.base.long_names import shortened
 from ....inspector.bench.history.store import History
 from ....inspector.explain import view
 from ....inspector.explain.plot import MARKS
 from ...key_table import bind
 from ...pages import Page
-from ...widgets.code import RowList, Text, cut, word_filter
+from ...widgets.code import RowList, Text, word_filter
 from ...widgets.filter_line import FilterLine
 from ...widgets.table import Table
 from ..dialogue import Dialogue, entitle
@@ -201,7 +202,7 @@ class HistoryPage(Page):
             (
                 (
                     (f" {row.run:>4}  {history_queries.when(row.date)}  ", ""),
-                    (cut(row.label, _MOST_LABEL), "group"),
+                    (shortened(row.label, _MOST_LABEL), "group"),
                 ),
                 (
                     row.what,
