@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ..isa.dataflow.execution_target import target_of
 from ..isa.dataflow.masked_writes import registers_of
 from ..isa.dataflow.operands import SCALAR_BIT, rows_of
-from .costs import IDLE, LDS, LOAD, WAIT, Cost, Costs
+from .costs import IDLE, LDS, LOAD, WAIT, Cost, Costs, Sharing
 from .timed import Timing
 from .wave_traces import WaveTrace
 
@@ -21,11 +21,49 @@ _MOST_OUTSTANDING: Final = 64
 
 def without_sites(timing: Timing, gone: frozenset[int]) -> Timing | None:
     """Without the time of some instructions; waits do not count their operations any more."""
+    return _changed(timing, gone, _gone)
+
+
+def without_waits_for(timing: Timing, loads: frozenset[int]) -> Timing | None:
+    """Nobody waits for some loads, which take their time at their place all the same.
+
+    The first iteration of an entry into a loop still waits for its own.
+    """
+    sites = Sites(timing.costs)
+    later = {site: sites.again(site) for site in loads}
+
+    def changed(wave: WaveTrace) -> WaveTrace:
+        inner = _innermost(wave)
+        ends = {(loop, end) for loop, _, end in wave.spans}
+        follows = [(loop, begin) in ends for loop, begin, _ in wave.spans]
+        return replace(
+            wave,
+            stream=[
+                later[site] if site in later and (inner[at] < 0 or follows[inner[at]]) else site
+                for at, site in enumerate(wave.stream)
+            ],
+        )
+
+    shares = timing.sharing
+    alike = Sharing(
+        *(_with_others(of, later) for of in (shares.fresh, shares.beyond_l3, shares.stored))
+    )
+    after = replace(timing.with_waves(changed), costs=sites.made(), sharing=alike)
+    free = frozenset(later.values())
+    return _changed(after, free, lambda cost: cost._replace(writes=(), raises=()))
+
+
+def _with_others(shares: Mapping[int, float], others: Mapping[int, int]) -> dict[int, float]:
+    """Shares by instruction, those of other numbers of instructions included."""
+    return {**shares, **{others[site]: shares[site] for site in others if site in shares}}
+
+
+def _changed(timing: Timing, gone: frozenset[int], change: Callable[[Cost], Cost]) -> Timing | None:
     if not gone:
         return None
     sites = Sites(timing.costs)
     for site in gone:
-        sites.costs[site] = _gone(sites.costs[site])
+        sites.costs[site] = change(sites.costs[site])
     counters = {counter for site in gone for counter, _ in timing.costs.sites[site].raises}
     if not counters:
         return replace(timing, costs=sites.made())
@@ -108,6 +146,11 @@ class Sites:
     def gone(self, site: int) -> int:
         """The number of an instruction that takes no time."""
         self.costs.append(_gone(self._of.sites[site]))
+        return len(self.costs) - 1
+
+    def again(self, site: int) -> int:
+        """Another number of an instruction."""
+        self.costs.append(self._of.sites[site])
         return len(self.costs) - 1
 
     def made(self) -> Costs:

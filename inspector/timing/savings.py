@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ..isa.graph.cfg import innermost_loops
 from ..model.time import BOUNDS, LEAST, CostGone, Removal, Removed, Saving
 from .attribution import attributed
 from .changed_accesses import (
@@ -25,8 +26,8 @@ from .changed_accesses import (
     without_loads,
     without_repeated_products,
 )
-from .changed_code import with_earlier_loads, without_sites
-from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, SCALAR, STORE, VECTOR, Cost
+from .changed_code import with_earlier_loads, without_sites, without_waits_for
+from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, SCALAR, SCALAR_LOAD, STORE, VECTOR, Cost
 from .reduced import without
 from .timed import LaunchTime, Timing, timed
 from .wave_traces import WaveTrace
@@ -223,16 +224,19 @@ _KINDS: Final[Mapping[Removed, tuple[int, ...]]] = {
 _SAME_BYTES: Final[frozenset[Removed]] = frozenset(
     (
         "conflicts", "wide accesses", "earlier loads", "latency", "code", "vector", "matrix",
-        "scalar", "lds", "loads", "barriers", "no-ops",
+        "scalar", "lds", "loads", "barriers", "no-ops", "work",
     )
 )  # fmt: skip
-"""What leaves all bytes that come from memory; needless loads are of what others load."""
+"""What leaves all bytes that come from memory; needless loads are of what others load, and lanes
+without work load nothing."""
 _SHORTER: Final[frozenset[Removed]] = frozenset(("conflicts", "lines"))
 """What makes accesses shorter, and none of them needless."""
 _OF_LAUNCH: Final[frozenset[Removed]] = frozenset(
     ("latency", "code", "wide accesses", "repeated products")
 )
 """What can be taken from the whole launch only: of a loop it saves at most the time spent there."""
+_LITTLE_LESS: Final = 0.9
+"""Part of some work with which waves meet at other times."""
 MOST_LIGHT: Final = 20_000
 """Instructions of the workgroups behind which no more are simulated."""
 Sites = frozenset[int]
@@ -250,14 +254,17 @@ def lightened(timing: Timing) -> Timing:
     return timing
 
 
-def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | None:
+def saved_percent(
+    timing: Timing, now: LaunchTime, removal: Removal, *, again: bool = False
+) -> float | None:
     """Percent of the launch's time that goes with some work; 0 where nothing of it is executed.
 
     Which waves get ahead of others decides whether they want one unit at the same time. Where less
     work takes longer for that reason alone, and a unit is relieved of more than `LEAST` percent of
-    the time, nobody knows what it saves: None. Shorter accesses, which need as many instructions,
+    the time, a little less of it goes; where that takes longer too, nobody knows what it saves:
+    None. Shorter accesses, which need as many instructions,
     save no more time than units are relieved of, and what needs the same bytes no more than memory
-    is idle. A loop's work that other lanes do needs them too.
+    is idle.
     """
     changed = _without(timing, removal, _place(timing, removal))
     if changed is None:
@@ -266,8 +273,11 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
     percent = round(100 * (1 - after.us / now.us), 1)
     relieved = _relieved(now, after)
     if percent < -1 and max(relieved) >= LEAST:
-        return None
-    if removal.what in _SAME_BYTES or (removal.what == "work" and removal.loops):
+        if removal.what not in _KINDS or again:
+            return None
+        less = replace(removal, part=_LITTLE_LESS * removal.part)
+        return saved_percent(timing, now, less, again=True)
+    if removal.what in _SAME_BYTES:
         percent = min(percent, round(100 * (1 - now.units.get("memory", 0.0)), 1))
     if removal.what in _OF_LAUNCH and removal.loops:
         found, sites = attributed(timing, now).blamed, _place(timing, replace(removal, lines=()))
@@ -330,6 +340,11 @@ def _without(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
         return with_fewer_iterations(timing, part, removal.loops) or without_loads(
             timing, _spread(timing, sorted(sites), part)
         )
+    if what == "latency" and removal.named:
+        named = frozenset(removal.named)
+        lines = {site: timing.function.instructions[site].line for site in sites}
+        loads = (s for s in lines if timing.costs.sites[s].kind in (LOAD, SCALAR_LOAD))
+        return without_waits_for(timing, frozenset(s for s in loads if lines[s] in named))
     if what == "latency":
         return with_latency(timing, max(0.0, 1 - part))
     if what == "code":
@@ -347,6 +362,8 @@ def _without_instructions(timing: Timing, removal: Removal, sites: Sites) -> Tim
     """Without a part of the instructions of a unit."""
     kinds = _KINDS[removal.what]
     instructions = timing.function.instructions
+    if removal.named:
+        return without_sites(timing, _named(timing, removal, kinds, sites))
     is_atomic = removal.what == "atomics"
     gone: set[int] = set()
     for kind in kinds:
@@ -359,6 +376,48 @@ def _without_instructions(timing: Timing, removal: Removal, sites: Sites) -> Tim
         gone |= _spread(timing, of_unit, removal.part)
     shortened = without_loads if removal.what in ("loads", "products") else without_sites
     return shortened(timing, frozenset(gone))
+
+
+def _named(timing: Timing, removal: Removal, kinds: Container[int], sites: Sites) -> Sites:
+    """A part of the instructions where most of those are that a finding names: these first.
+
+    With them go the no-ops between them. In other loops as large a part of the named ones goes.
+    """
+    function, costs = timing.function, timing.costs.sites
+    lines = frozenset(removal.named)
+    of_unit = [site for site in sorted(sites) if costs[site].kind in kinds]
+    loop_of = innermost_loops(function)
+    place = {
+        site: loop_of.get(block.index)
+        for block in function.blocks
+        for site in range(block.start, block.stop)
+    }
+    named = [site for site in of_unit if function.instructions[site].line in lines]
+    if not named:
+        return _spread(timing, of_unit, removal.part)
+    most, count = max(
+        ((loop, sum(place[site] is loop for site in named)) for loop in map(place.get, named)),
+        key=lambda found: found[1],
+    )
+    others = [site for site in of_unit if place[site] is most and site not in named]
+    due = removal.part * (count + len(others))
+    gone = _evenly(timing, named, due / count)
+    gone |= _evenly(timing, others, (due - count) / max(1, len(others)))
+    idle = [site for site in sites if costs[site].kind == IDLE]
+    return gone | {site for site in idle if site - 1 in gone and site + 1 in gone}
+
+
+def _evenly(timing: Timing, sites: Sequence[int], part: float) -> Sites:
+    """A part of some instructions, those that take longest last: a shorter form still has them."""
+    count = round(min(1.0, max(0.0, part)) * len(sites))
+    by_length: defaultdict[float, list[int]] = defaultdict(list)
+    for site in sites:
+        by_length[timing.costs.sites[site].cycles].append(site)
+    chosen: set[int] = set()
+    for _, alike in sorted(by_length.items()):
+        wanted = min(len(alike), count - len(chosen))
+        chosen.update(alike[at * len(alike) // wanted] for at in range(wanted))
+    return frozenset(chosen)
 
 
 def _spread(timing: Timing, sites: Iterable[int], part: float) -> Sites:
@@ -377,7 +436,12 @@ def _spread(timing: Timing, sites: Iterable[int], part: float) -> Sites:
 
 
 def _without_work(timing: Timing, part: float) -> Timing:
-    """The workgroups that are left where a part of all waves' work is in vain."""
+    """The waves, and of workgroups of one wave those, that are left where a part does nothing."""
     left = max(0.0, 1 - part)
+    waves = max(map(len, timing.workgroups))
+    kept = max(1, math.ceil(waves * left))
+    if kept < waves:
+        fewer = replace(timing, workgroups=[group[:kept] for group in timing.workgroups])
+        return _without_work(fewer, 1 - left * waves / kept)
     grid = max(1, math.ceil(timing.workgroups_in_grid * left))
     return timing.with_grid(grid, max(1, math.ceil(timing.placement.busiest * left)))
