@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ..isa.dataflow.execution_target import target_of
 from ..isa.dataflow.masked_writes import registers_of
 from ..isa.dataflow.operands import SCALAR_BIT, rows_of
+from ..isa.graph.cfg import innermost_loops
 from .costs import IDLE, LDS, LOAD, WAIT, Cost, Costs, Sharing
 from .timed import Timing
 from .wave_traces import WaveTrace
@@ -24,31 +25,44 @@ def without_sites(timing: Timing, gone: frozenset[int]) -> Timing | None:
     return _changed(timing, gone, _gone)
 
 
-def without_waits_for(timing: Timing, loads: frozenset[int]) -> Timing | None:
+def without_waits_for(
+    timing: Timing, loads: frozenset[int], steps: int | None = None
+) -> Timing | None:
     """Nobody waits for some loads, which take their time at their place all the same.
 
     The first iteration of an entry into a loop still waits for its own.
+
+    `steps`: iterations that are made one step, of which the first waits for all; None: all.
     """
     sites = Sites(timing.costs)
     later = {site: sites.again(site) for site in loads}
 
     def changed(wave: WaveTrace) -> WaveTrace:
-        inner = _innermost(wave)
-        ends = {(loop, end) for loop, _, end in wave.spans}
-        follows = [(loop, begin) in ends for loop, begin, _ in wave.spans]
-        return replace(
-            wave,
-            stream=[
-                later[site] if site in later and (inner[at] < 0 or follows[inner[at]]) else site
-                for at, site in enumerate(wave.stream)
-            ],
-        )
+        inner, before = _innermost(wave), dict[tuple[str, int], int]()
+        waits = [False] * len(wave.spans) + [False]  # the last: outside of loops
+        for number, (loop, begin, end) in enumerate(wave.spans):
+            count = before.get((loop, begin), 0)
+            waits[number] = count % steps == 0 if steps else not count
+            before[loop, end] = count + 1
+        stream = [
+            later[site] if site in later and not waits[inner[at]] else site
+            for at, site in enumerate(wave.stream)
+        ]
+        return replace(wave, stream=stream)
 
     shares = timing.sharing
     alike = Sharing(
         *(_with_others(of, later) for of in (shares.fresh, shares.beyond_l3, shares.stored))
     )
-    after = replace(timing.with_waves(changed), costs=sites.made(), sharing=alike)
+    periods = dict(timing.periods)
+    if steps:
+        loops = innermost_loops(timing.function)
+        blocks = timing.function.blocks
+        held = (
+            loops[b.index] for b in blocks if b.index in loops and loads & {*range(b.start, b.stop)}
+        )
+        periods = {loop.id: steps for loop in held} | periods
+    after = replace(timing.with_waves(changed), costs=sites.made(), sharing=alike, periods=periods)
     free = frozenset(later.values())
     return _changed(after, free, lambda cost: cost._replace(writes=(), raises=()))
 

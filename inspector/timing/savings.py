@@ -262,9 +262,8 @@ def saved_percent(
     Which waves get ahead of others decides whether they want one unit at the same time. Where less
     work takes longer for that reason alone, and a unit is relieved of more than `LEAST` percent of
     the time, a little less of it goes; where that takes longer too, nobody knows what it saves:
-    None. Shorter accesses, which need as many instructions,
-    save no more time than units are relieved of, and what needs the same bytes no more than memory
-    is idle.
+    None. Shorter accesses, which need as many instructions, save no more time than units are
+    relieved of, and what needs the same bytes no more than memory is idle.
     """
     changed = _without(timing, removal, _place(timing, removal))
     if changed is None:
@@ -345,6 +344,9 @@ def _without(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
         lines = {site: timing.function.instructions[site].line for site in sites}
         loads = (s for s in lines if timing.costs.sites[s].kind in (LOAD, SCALAR_LOAD))
         return without_waits_for(timing, frozenset(s for s in loads if lines[s] in named))
+    if what == "latency" and removal.loops:
+        loads = (site for site in sites if timing.costs.sites[site].kind == LOAD)
+        return without_waits_for(timing, frozenset(loads), round(1 / max(1 - part, 0.01)))
     if what == "latency":
         return with_latency(timing, max(0.0, 1 - part))
     if what == "code":
