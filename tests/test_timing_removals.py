@@ -81,6 +81,26 @@ def test_less_work_that_takes_longer_says_nothing(
     assert found == percent
 
 
+def test_where_less_work_takes_longer_a_little_less_of_it_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timing, asked = looped(_WORK), list[float]()
+    now, longer, shorter = (
+        SimpleNamespace(us=us, cycles=10 * us, units={"vector": share, "memory": 0.1})
+        for us, share in ((100.0, 0.8), (105.0, 0.6), (85.0, 0.7))
+    )
+    found = iter((longer, shorter))
+
+    def without(_timing: Timing, removal: Removal, _sites: object) -> Timing:
+        asked.append(removal.part)
+        return timing
+
+    monkeypatch.setattr(savings, "timed", lambda _: next(found))
+    monkeypatch.setattr(savings, "_without", without)
+    assert saved_percent(timing, cast(LaunchTime, now), Removal("vector", 0.5)) == 15.0
+    assert asked == [0.5, 0.45]
+
+
 def gain(slow: Timing, fast: Timing) -> float:
     return 100 * (1 - timed(fast).us / timed(slow).us)
 
@@ -204,6 +224,36 @@ def test_a_part_of_the_latency_and_more_waves_at_a_time() -> None:
     assert saves(timing, Removal("occupancy")) == pytest.approx(twice, abs=8)
     # All workgroups have a place at once: fewer registers let no more in.
     assert saves(strided(200, CUS), Removal("occupancy")) == 0
+
+
+_WAIT = "  s_waitcnt vmcnt(0)\n"
+
+
+def test_a_load_that_could_begin_earlier_is_not_waited_for() -> None:
+    """That of the next line waits for the first to arrive, though it needs nothing of it."""
+    late = "  global_load_dword v10, v1, s[4:5] offset:256\n"
+    first = "  global_load_dword v8, v1, s[4:5]\n"
+    slow, fast = looped(first + _WAIT + late + _WAIT), looped(first + late + _WAIT)
+    (loop,) = slow.function.loops
+    lines = lines_of(slow, "global_load")
+    removal = Removal("latency", 0.5, (loop.id,), named=lines[1:])
+    assert gain(slow, fast) > 30
+    assert saves(slow, removal) == pytest.approx(gain(slow, fast), abs=3)
+    # What others wait for at the same place takes as long with one load less.
+    assert saves(fast, Removal("latency", 0.5, (loop.id,), named=lines_of(fast, late[2:13]))) > 0
+    assert saves(fast, Removal("latency", 0.5, (loop.id,), named=lines[1:2])) < 3
+
+
+def test_steps_that_are_made_together_wait_once() -> None:
+    load = "  global_load_dword v8, v1, s[4:5]\n"
+    slow, fast = looped(load + _WAIT), looped(load * 4 + _WAIT, trips=50)
+    (loop,) = slow.function.loops
+    half, four, all_of_them = (
+        saves(slow, Removal("latency", part, (loop.id,))) for part in (0.5, 0.75, 1.0)
+    )
+    assert half == pytest.approx(all_of_them / 2, abs=1)
+    assert four == pytest.approx(all_of_them * 3 / 4, abs=1)
+    assert 50 < four < gain(slow, fast)  # which has three branches less as well
 
 
 def test_iterations_of_a_loop_go_with_all_that_they_do() -> None:

@@ -230,7 +230,7 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return sum(subjects) == sum(ways) == 1 and not (self.env and not self.values)
 
 
-class Removes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Removes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The work that the cure of a finding takes away; the timing model says what it is worth.
 
     Args:
