@@ -327,7 +327,7 @@ def test_a_loop_s_code_is_its_own(loops: tuple[str, ...], sites: Any) -> None:
         ("{what: vector, part: count.mfna}", "unknown metric count.mfna"),
         ("{what: vector, part: count.mfma > 0}", "this is a boolean, not a number"),
         ("{what: vector, part: 0}", "part is larger than 0"),
-        ("{what: vector, of: 1}", "unknown field `of`"),
+        ("{what: vector, near: 1}", "unknown field `near`"),
         ("{part: 1}", "missing required field `what`"),
     ],
 )

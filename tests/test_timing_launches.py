@@ -169,6 +169,30 @@ def test_the_time_grows_with_the_trips(trips: int) -> None:
         assert rates.l1_latency < per_trip < 1.3 * rates.memory_latency
 
 
+@pytest.mark.parametrize(("trips", "rest"), [(83, 3), (4002, 2)])
+def test_what_an_unrolled_loop_leaves_over_is_what_it_leaves(trips: int, rest: int) -> None:
+    """The rest goes on from where the loop ended, though that was not carried out to its end."""
+    by_four = """.Lfour:
+  global_load_dword v2, v1, s[4:5]
+  s_sub_u32 s6, s6, 4
+  v_add_u32 v4, 4, v4
+  s_waitcnt vmcnt(0)
+  s_cmp_gt_u32 s6, 3
+  s_cbranch_scc1 .Lfour
+  v_readfirstlane_b32 s8, v4
+  s_sub_u32 s6, COUNT, s8
+.Lloop:
+""".replace("COUNT", str(trips))
+    code = STRIDED.replace(".Lloop:\n", by_four, 1).replace(
+        "v_mov_b32 v3, 0\n", "v_mov_b32 v3, 0\n  v_mov_b32 v4, 0\n"
+    )
+    arguments = f"f32[{1 << 24}]=zeros, i32 {trips}"
+    emulator, launch, buffers = launched(code, arguments, (304, 1, 1), 64)
+    (wave,) = timing_of(emulator, launch, buffers, 1).workgroups[0]
+    (_, fours), (_, left) = (wave.trips[loop] for loop in sorted(wave.trips))
+    assert (fours, left) == (trips // 4, rest)
+
+
 def test_lines_that_neighbours_touch_come_from_the_l2() -> None:
     """Sixteen columns of workgroups read the same rows of A: only the first one misses."""
     timing = timing_of(*gemm(), resident=1)

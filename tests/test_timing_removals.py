@@ -35,11 +35,16 @@ _WORK = "  v_add_f32 v2, v2, v3\n  v_add_f32 v4, v4, v5\n" * 8
 
 
 def looped(
-    body: str, threads: int = 64, resident: int = 1, lds: int = 0, trips: int = 200
+    body: str,
+    threads: int = 64,
+    resident: int = 1,
+    lds: int = 0,
+    trips: int = 200,
+    grid: int = 4 * CUS,
 ) -> Timing:
     code = _LOOP.replace("BODY", body.rstrip("\n")).replace("0xc8", hex(trips))
     arguments = f"f32[{1 << 20}]=zeros, i32 1"
-    return made(f"{_HEAD}{code}{_TAIL}", arguments, 4 * CUS, threads, resident, lds)
+    return made(f"{_HEAD}{code}{_TAIL}", arguments, grid, threads, resident, lds)
 
 
 def lines_of(timing: Timing, name: str, *, in_loop: bool = True) -> tuple[int, ...]:
@@ -74,6 +79,26 @@ def test_less_work_that_takes_longer_says_nothing(
     monkeypatch.setattr(savings, "timed", lambda _: after)
     found = saved_percent(timing, cast(LaunchTime, now), Removal("vector", loops=(loop.id,)))
     assert found == percent
+
+
+def test_where_less_work_takes_longer_a_little_less_of_it_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timing, asked = looped(_WORK), list[float]()
+    now, longer, shorter = (
+        SimpleNamespace(us=us, cycles=10 * us, units={"vector": share, "memory": 0.1})
+        for us, share in ((100.0, 0.8), (105.0, 0.6), (85.0, 0.7))
+    )
+    found = iter((longer, shorter))
+
+    def without(_timing: Timing, removal: Removal, _sites: object) -> Timing:
+        asked.append(removal.part)
+        return timing
+
+    monkeypatch.setattr(savings, "timed", lambda _: next(found))
+    monkeypatch.setattr(savings, "_CURES", {"vector": without})
+    assert saved_percent(timing, cast(LaunchTime, now), Removal("vector", 0.5)) == 15.0
+    assert asked == [0.5, 0.45]
 
 
 def gain(slow: Timing, fast: Timing) -> float:
@@ -202,6 +227,36 @@ def test_a_part_of_the_latency_and_more_waves_at_a_time() -> None:
     assert saves(strided(200, CUS), Removal("occupancy")) == 0
 
 
+_WAIT = "  s_waitcnt vmcnt(0)\n"
+
+
+def test_a_load_that_could_begin_earlier_is_not_waited_for() -> None:
+    """That of the next line waits for the first to arrive, though it needs nothing of it."""
+    late = "  global_load_dword v10, v1, s[4:5] offset:256\n"
+    first = "  global_load_dword v8, v1, s[4:5]\n"
+    slow, fast = looped(first + _WAIT + late + _WAIT), looped(first + late + _WAIT)
+    (loop,) = slow.function.loops
+    lines = lines_of(slow, "global_load")
+    removal = Removal("latency", 0.5, (loop.id,), named=lines[1:])
+    assert gain(slow, fast) > 30
+    assert saves(slow, removal) == pytest.approx(gain(slow, fast), abs=3)
+    # What others wait for at the same place takes as long with one load less.
+    assert saves(fast, Removal("latency", 0.5, (loop.id,), named=lines_of(fast, late[2:13]))) > 0
+    assert saves(fast, Removal("latency", 0.5, (loop.id,), named=lines[1:2])) < 3
+
+
+def test_steps_that_are_made_together_wait_once() -> None:
+    load = "  global_load_dword v8, v1, s[4:5]\n"
+    slow, fast = looped(load + _WAIT), looped(load * 4 + _WAIT, trips=50)
+    (loop,) = slow.function.loops
+    half, four, all_of_them = (
+        saves(slow, Removal("latency", part, (loop.id,))) for part in (0.5, 0.75, 1.0)
+    )
+    assert half == pytest.approx(all_of_them / 2, abs=1)
+    assert four == pytest.approx(all_of_them * 3 / 4, abs=1)
+    assert 50 < four < gain(slow, fast)  # which has three branches less as well
+
+
 def test_iterations_of_a_loop_go_with_all_that_they_do() -> None:
     body = f"{_NARROW}  s_waitcnt vmcnt(0)\n{_WORK}"
     whole, half = looped(body), looped(body, trips=100)
@@ -235,6 +290,62 @@ def test_work_that_other_lanes_do_takes_its_bytes_along(monkeypatch: pytest.Monk
     monkeypatch.setattr(savings, "timed", lambda _: after)
     assert saved_percent(timing, now, Removal("work", 0.9, (loop.id,))) == 25.0
     assert saved_percent(timing, now, Removal("work", 0.9)) == 25.0
+
+
+def test_what_waves_repeat_goes_with_the_waves() -> None:
+    """Not with workgroups: each of them still has to be begun, and waits for memory."""
+    body = f"{_NARROW}  s_waitcnt vmcnt(0)\n{_WORK * 8}"
+    four, one = looped(body, 256, resident=4), looped(body, 64, resident=4)
+    assert 20 < gain(four, one) < 70
+    assert saves(four, Removal("work", 0.75)) == pytest.approx(gain(four, one), abs=2)
+    half = saves(one, Removal("work", 0.5))  # of a wave alone nobody else does the other half
+    assert half == pytest.approx(gain(one, looped(body, 64, resident=2, grid=2 * CUS)), abs=2)
+
+
+_LONG_FORM = """  v_mul_f32 v20, v2, v2
+  v_cmp_gt_f32 vcc, v20, v21
+  s_nop 1
+  v_cndmask_b32 v20, v20, v22, vcc
+  v_exp_f32 v23, v20
+  v_add_f32 v2, v23, v2
+"""
+
+
+def test_what_a_finding_names_goes_first_and_its_slowest_instruction_last() -> None:
+    """Four exponentials of a loop with care for denormal numbers, of which v_exp stays."""
+    others = "  v_add_u32 v4, v4, v5\n" * 12
+    slow = looped(others + 4 * _LONG_FORM)
+    fast = looped(others + 4 * "  v_exp_f32 v23, v2\n  v_add_f32 v2, v23, v2\n")
+    (loop,) = slow.function.loops
+    names = ("v_mul", "v_cmp", "v_cnd", "v_exp")
+    named = tuple(line for name in names for line in lines_of(slow, name))
+    assert len(named) == 16
+    part = 12 / (12 + 4 * 5)
+    assert gain(slow, fast) > 20
+    for loops in ((loop.id,), ()):
+        removal = Removal("vector", part, loops, named=named)
+        assert saves(slow, removal) == pytest.approx(gain(slow, fast), abs=1)
+    evenly = saves(slow, Removal("vector", part, (loop.id,)))
+    assert abs(evenly - gain(slow, fast)) > 5  # others go, and what separates the named ones stays
+
+
+def test_the_share_of_what_is_named_is_that_of_its_own_loop() -> None:
+    """Code elsewhere counts for nothing, but the like of it there goes as well."""
+    again = "  s_movk_i32 s6, 0x64\n.Lagain:\nAGAIN"
+    count = "  s_sub_u32 s6, s6, 1\n  s_cmp_lg_u32 s6, 0\n  s_cbranch_scc1 .Lagain\n"
+
+    def twice(body: str) -> Timing:
+        code = _LOOP.replace("BODY", body.rstrip("\n")) + again.replace("AGAIN", body + count)
+        return made(f"{_HEAD}{code}{_TAIL}", f"f32[{1 << 20}]=zeros, i32 1", 4 * CUS, 64, 1, 0)
+
+    rest = "  v_add_u32 v4, v4, v5\n" * 6
+    slow, fast = twice(rest + "  v_mul_f32 v2, v2, v3\n" * 6), twice(rest)
+    named = lines_of(slow, "v_mul_f32")
+    assert len(named) == 12
+    removal = Removal("vector", 0.5, named=named)
+    assert saves(slow, removal) == pytest.approx(gain(slow, fast), abs=1)
+    one = Removal("vector", 0.5, named=named[:6])
+    assert saves(slow, one) == pytest.approx(gain(slow, fast) * 2 / 3, abs=2)
 
 
 def test_work_in_vain_is_a_smaller_grid() -> None:

@@ -28,6 +28,7 @@ from .finding_places import (
     places_of,
     position_locations,
     whole_locations,
+    worked_lines,
 )
 from .nodes import ANYTHING, Interval, Values, at_least
 from .ranking import Price, Savings, in_order, saves_little, valued
@@ -343,7 +344,15 @@ class _Judge:
         everywhere = any(match.ordinal < 0 for match in group)
         loops = () if everywhere else tuple(self._kernel.loops[m.ordinal].id for m in group)
         lines = _lines_of(group) if scope in ("instruction", "wait") else self._accesses_of(group)
-        return Removal(removes.what, part, loops, lines)
+        named = self._named_lines(group) if removes.of == "named" else ()
+        return Removal(removes.what, part, loops, lines, named)
+
+    def _named_lines(self, group: Sequence[Match]) -> tuple[int, ...]:
+        """Lines of the instructions that a rule for a loop or kernel is about."""
+        loops = [self._kernel.loops[m.ordinal] if m.ordinal >= 0 else None for m in group]
+        return _joined(
+            worked_lines(group[0].rule, self._kernel, loop, self._shares) for loop in loops
+        )
 
     def _accesses_of(self, group: Sequence[Match]) -> tuple[int, ...]:
         """Lines of the accesses that a rule for a loop or kernel names; empty where it is about

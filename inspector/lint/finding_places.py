@@ -9,6 +9,7 @@ from types import MappingProxyType
 from msgspec.structs import replace
 
 from ..model import (
+    EVERYWHERE,
     CodePosition,
     KernelReport,
     LaneUse,
@@ -122,8 +123,24 @@ def named_positions(
         positions += own if positions else _costliest_first(own, kernel, shares)
     if not positions:
         needed = chain.from_iterable(_positions(n, kernel, loop) for n in rule.require.names)
-        positions = _costliest_first(list(needed), kernel, shares)
+        told = [position for position in needed if not position.key.endswith(EVERYWHERE)]
+        positions = _costliest_first(told, kernel, shares)
     return list(dict.fromkeys(positions))
+
+
+def worked_lines(
+    rule: Rule, kernel: KernelReport, loop: LoopReport | None, shares: Mapping[int, float]
+) -> tuple[int, ...]:
+    """The lines of all instructions that the message names, those of other loops included."""
+    names = (*rule.message.names, *rule.fix.names)
+    everywhere = [
+        position
+        for name in names
+        for position in _positions(name, kernel, loop)
+        if position.key == f"{name.field or ''}{EVERYWHERE}"
+    ]
+    found = everywhere or named_positions(rule, kernel, loop, shares)
+    return tuple(dict.fromkeys(line for position in found for line in position.lines))
 
 
 def _positions(

@@ -238,7 +238,7 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return sum(subjects) == sum(ways) == 1 and not (self.env and not self.values)
 
 
-class Removes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Removes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """The work that the cure of a finding takes away; the timing model says what it is worth.
 
     Args:
@@ -252,10 +252,14 @@ class Removes(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             matrix unit, with the loads and LDS accesses of their operands.
         part: of the work at the finding's place, 0 to 1, a figure over metrics; of `occupancy` what
             is added; all of it without one.
+        of: what `part` counts: all of the work at the `place`, or that of the loop, or of the code
+            outside of loops, where those instructions are that the message names (`named`), which
+            go first.
     """
 
     what: Removed
     part: str | float | None = None
+    of: Literal["place", "named"] = "place"
 
 
 class RuleText(Struct, frozen=True, kw_only=True):
@@ -363,6 +367,7 @@ class Removing(Struct, frozen=True):
 
     what: Removed
     part: Expression | None
+    of: Literal["place", "named"] = "place"
 
 
 def compile_removes(removes: Removed | Removes, catalogue: Catalogue, scope: Scope) -> Removing:
@@ -377,7 +382,7 @@ def compile_removes(removes: Removed | Removes, catalogue: Catalogue, scope: Sco
     if isinstance(part, int | float) and part <= 0:
         raise ExpressionError("part is larger than 0", 0)
     compiled = None if part is None else compile_number(str(part), catalogue, scope, shown=True)
-    return Removing(removes.what, compiled)
+    return Removing(removes.what, compiled, removes.of)
 
 
 COMPILERS: Mapping[str, Callable[[Any, Catalogue, Scope], Any]] = MappingProxyType(

@@ -127,7 +127,7 @@ def _by_ttgir(arch: str, rounded: Sequence[Rounding]) -> tuple[int, int, LineNam
         for r in rounded
     )
     most = max(rounded, key=lambda r: r.elements, default=None)
-    at = op_line(most.op) if most is not None else None
+    at = LineName.of([most.op], [r.op for r in rounded]) if most is not None else None
     return sum(r.elements for r in rounded), instructions, at
 
 

@@ -201,7 +201,9 @@ def _line(subject: Subject, divisions: Sequence[Operation]) -> LineName | None:
     """The source line of the first of them, with the instructions of all."""
     results = [division.inst for division in sorted(divisions, key=_index)]
     code = subject.function.instructions
-    return LineName.of([*results, *(code[index] for index in sorted(_steps(divisions)))])
+    steps = [code[index] for index in sorted(_steps(divisions))]
+    before = [step for step in steps if step not in results]
+    return LineName.of([*results, *steps], before)
 
 
 _HIGH_PRODUCTS: Final = ("v_mul_hi_u32", "v_mad_u64_u32", "v_mad_co_u64_u32")

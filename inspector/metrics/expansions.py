@@ -91,6 +91,7 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
     for name in _FIND:
         candidates = [_region(subject, name, region) for region in regions]
         value = max(candidates, key=lambda found: Fraction(found["saved"], max(found["valu"], 1)))
+        value["at"] = _with_all(value["at"], [found["at"] for found in candidates])
         if name == _DIVISION:
             value["loop_instructions"] = 0
             if hot_code and not value["saved"]:
@@ -101,6 +102,13 @@ def kernel_metrics(subject: Subject, hot: Set[str]) -> Iterator[Metric]:
                     longest = max(map(len, hot_code))
                     value = {**before, "loop_instructions": longest}
         yield Metric(name, value, "mapping", "derived")
+
+
+def _with_all(name: LineName | None, of_regions: Sequence[LineName | None]) -> LineName | None:
+    """The name of a line that means the operations of all regions as well."""
+    if name is None:
+        return None
+    return LineName.of(name.code, [inst for one in of_regions if one for inst in one.everywhere])
 
 
 def _region(subject: Subject, name: str, region: Sequence[Instruction]) -> dict[str, Any]:
@@ -123,7 +131,7 @@ def _region(subject: Subject, name: str, region: Sequence[Instruction]) -> dict[
         "instructions": len(_steps(found)),
         "saved": _saved(found),
         "valu": vector_instructions(region),
-        "at": LineName.of([*first, *steps]),
+        "at": LineName.of([*first, *steps], steps),
     }
     return value | (_shorter_forms(subject, results) if name == _EXP_LOG else {})
 

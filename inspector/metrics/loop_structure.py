@@ -383,7 +383,7 @@ def _chained(loads: Sequence[LoopLoad], loop: _HotLoop) -> dict[str, Scalar]:
         "loads": len(waiting),
         "indices": len(indices),
         "at": LineName.of([load.op for load in waiting]),
-        "behind": op_line(index),
+        "behind": LineName.of([index], indices) if index is not None else None,
         "name": variable_name(index.results[0]) if index is not None else None,
         "cycles": cycles,
         "iteration": iteration,

@@ -287,7 +287,7 @@ def _followed(subject: Subject, path: Sequence[int], *, rounds: int) -> _Values:
         waits.execute(operation.inst)
     begun = rounds_begun = waits.trips
     loads = size = apart = narrow = 0
-    wasted, at = 0.0, None
+    wasted, late, with_them = 0.0, list[Instruction](), list[Instruction]()
     joins: list[tuple[int, int]] = []
     for place, (number, done) in enumerate(zip(path, executed[-1], strict=True)):
         while joins and joins[-1][0] == number:
@@ -309,8 +309,11 @@ def _followed(subject: Subject, path: Sequence[int], *, rounds: int) -> _Values:
                 apart += separated and rounds_begun < waits.trips
                 separated, rounds_begun = False, waits.trips
                 size += (bits or 0) // 8
-                if at is None and waits.trips - begun > issued:
-                    at = inst
+                if waits.trips - begun > issued:
+                    late.append(inst)
+            elif inst.cls == "smem_load":  # the addresses of tensors are loaded where they are used
+                if waits.trips - begun > chains.behind(operation):
+                    with_them.append(inst)
             elif inst.cls in WRITES or (inst.cls == "barrier" and subject.ttgir is not None):
                 separated = True
             waits.execute(inst)
@@ -325,7 +328,7 @@ def _followed(subject: Subject, path: Sequence[int], *, rounds: int) -> _Values:
         "loads": loads,
         "bytes": size,
         "carried_by": _carried_by(subject, iterations, pointers, chains.most),
-        "at": LineName.of([at] if at is not None else []),
+        "at": LineName.of(late[:1], [*late, *with_them]),
         "path": len(code_of(function, *path)),
         "latency": LATENCY,
     }, {"narrow": narrow, "wasted": round(wasted, 2)}

@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ..model import CodePosition, Function, Instruction, Metric, SourceLoc
-from .subject import LineName
+from ..model import EVERYWHERE, CodePosition, Function, Instruction, Metric, SourceLoc
+from .subject import LineName, Positioned
 
 _MOST_POSITIONS: Final = 20
 _MOST_LINES: Final = 20
@@ -38,13 +38,14 @@ class NamedPositions:
 
     def _of(self, key: str, name: LineName) -> tuple[CodePosition, ...]:
         """The expressions that are meant; those of operations with all instructions there."""
-        return _expressions(
-            key,
-            (
-                (each.loc, [each] if isinstance(each, Instruction) else self._at.get(each.loc, []))
-                for each in name.code
-            ),
-        )
+        told = _expressions(key, ((each.loc, self._code_of(each)) for each in name.code))
+        if not name.everywhere:
+            return told
+        lines = (inst.line for each in name.everywhere for inst in self._code_of(each))
+        return (*told, CodePosition(f"{key}{EVERYWHERE}", None, tuple(dict.fromkeys(lines))))
+
+    def _code_of(self, each: Positioned) -> Sequence[Instruction]:
+        return [each] if isinstance(each, Instruction) else self._at.get(each.loc, [])
 
     @cached_property
     def _at(self) -> dict[SourceLoc | None, list[Instruction]]:

@@ -354,17 +354,22 @@ class LineName(str):
     """
 
     code: tuple[Positioned, ...]
+    everywhere: tuple[Positioned, ...]
 
     @classmethod
-    def of(cls, code: Sequence[Positioned]) -> LineName | None:
+    def of(
+        cls, code: Sequence[Positioned], everywhere: Sequence[Positioned] = ()
+    ) -> LineName | None:
         """The line of the first of some instructions or operations; None for nothing.
 
-        Of many, `MOST_NAMED` are kept.
+        Of many, `MOST_NAMED` are kept. `everywhere`: what of these, and of their like in other
+        loops, shorter code does not have.
         """
         if not code:
             return None
         name = cls(source_line(code[0].loc) or "")
         name.code = tuple(code[:MOST_NAMED])
+        name.everywhere = tuple(everywhere)
         return name
 
 

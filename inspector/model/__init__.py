@@ -48,6 +48,7 @@ from .lines import (
 )
 from .machine import Machine
 from .metric import (
+    EVERYWHERE,
     CodePosition,
     Metric,
     MetricKind,

@@ -24,11 +24,15 @@ MetricValue = Scalar | Mapping[str, Scalar]
 MetricKind = Literal["number", "text", "boolean", "mapping", "any"]
 
 
+EVERYWHERE: Final = "*"
+
+
 class CodePosition(Struct, frozen=True, gc=False, omit_defaults=True):
     """An expression of the source that a figure is about, and its instructions.
 
     Args:
         key: what names it in the figure's value: `at`, `shared_at`; "" where that is no mapping.
+            With `EVERYWHERE` behind it: code that a cure shortens, in other loops as well.
         source: the user's own expression; None where the compiler does not tell.
         lines: its instructions that the figure is about, lines of the assembly; empty where they
             are not known.

@@ -206,9 +206,12 @@ class Removal(Struct, frozen=True):
         part: of it at its place, 0 to 1; of `occupancy` what is added to the resident workgroups.
         loops: ids of the loops where it is; empty: not bound to any.
         lines: of the assembly, of the instructions; empty: all of the loops, or of the kernel.
+        named: lines of instructions that go first; `part` is of the loop, or of the code outside of
+            loops, where most of them are. Empty: a part of all at the place goes.
     """
 
     what: Removed
     part: Annotated[float, Meta(ge=0)] = 1.0
     loops: tuple[str, ...] = ()
     lines: tuple[Line, ...] = ()
+    named: tuple[Line, ...] = ()

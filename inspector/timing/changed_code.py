@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from ..isa.dataflow.code_registers import registers_of
 from ..isa.dataflow.execution_target import target_of
 from ..isa.dataflow.operands import SCALAR_BIT, rows_of
-from .costs import IDLE, LDS, LOAD, WAIT, Cost, Costs
+from ..isa.graph.cfg import innermost_loops
+from .costs import IDLE, LDS, LOAD, WAIT, Cost, Costs, Sharing
 from .timed import Timing
 from .wave_traces import WaveTrace
 
@@ -21,11 +22,62 @@ _MOST_OUTSTANDING: Final = 64
 
 def without_sites(timing: Timing, gone: frozenset[int]) -> Timing | None:
     """Without the time of some instructions; waits do not count their operations any more."""
+    return _changed(timing, gone, _gone)
+
+
+def without_waits_for(
+    timing: Timing, loads: frozenset[int], steps: int | None = None
+) -> Timing | None:
+    """Nobody waits for some loads, which take their time at their place all the same.
+
+    The first iteration of an entry into a loop still waits for its own.
+
+    `steps`: iterations that are made one step, of which the first waits for all; None: all.
+    """
+    sites = Sites(timing.costs)
+    later = {site: sites.again(site) for site in loads}
+
+    def changed(wave: WaveTrace) -> WaveTrace:
+        inner, before = _innermost(wave), dict[tuple[str, int], int]()
+        waits = [False] * len(wave.spans) + [False]  # the last: outside of loops
+        for number, (loop, begin, end) in enumerate(wave.spans):
+            count = before.get((loop, begin), 0)
+            waits[number] = count % steps == 0 if steps else not count
+            before[loop, end] = count + 1
+        stream = [
+            later[site] if site in later and not waits[inner[at]] else site
+            for at, site in enumerate(wave.stream)
+        ]
+        return replace(wave, stream=stream)
+
+    shares = timing.sharing
+    alike = Sharing(
+        *(_with_others(of, later) for of in (shares.fresh, shares.beyond_l3, shares.stored))
+    )
+    periods = dict(timing.periods)
+    if steps:
+        loops = innermost_loops(timing.function)
+        blocks = timing.function.blocks
+        held = (
+            loops[b.index] for b in blocks if b.index in loops and loads & {*range(b.start, b.stop)}
+        )
+        periods = {loop.id: steps for loop in held} | periods
+    after = replace(timing.with_waves(changed), costs=sites.made(), sharing=alike, periods=periods)
+    free = frozenset(later.values())
+    return _changed(after, free, lambda cost: cost._replace(writes=(), raises=()))
+
+
+def _with_others(shares: Mapping[int, float], others: Mapping[int, int]) -> dict[int, float]:
+    """Shares by instruction, those of other numbers of instructions included."""
+    return {**shares, **{others[site]: shares[site] for site in others if site in shares}}
+
+
+def _changed(timing: Timing, gone: frozenset[int], change: Callable[[Cost], Cost]) -> Timing | None:
     if not gone:
         return None
     sites = Sites(timing.costs)
     for site in gone:
-        sites.costs[site] = _gone(sites.costs[site])
+        sites.costs[site] = change(sites.costs[site])
     counters = {counter for site in gone for counter, _ in timing.costs.sites[site].raises}
     if not counters:
         return replace(timing, costs=sites.made())
@@ -108,6 +160,11 @@ class Sites:
     def gone(self, site: int) -> int:
         """The number of an instruction that takes no time."""
         self.costs.append(_gone(self._of.sites[site]))
+        return len(self.costs) - 1
+
+    def again(self, site: int) -> int:
+        """Another number of an instruction."""
+        self.costs.append(self._of.sites[site])
         return len(self.costs) - 1
 
     def made(self) -> Costs:

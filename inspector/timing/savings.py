@@ -12,6 +12,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ..isa.graph.cfg import innermost_loops
 from ..model.time import BOUNDS, LEAST, CostGone, Removal, Removed, Saving
 from .attribution import attributed
 from .changed_accesses import (
@@ -23,14 +24,16 @@ from .changed_accesses import (
     without_loads,
     without_repeated_products,
 )
-from .changed_code import with_earlier_loads, without_sites
-from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, SCALAR, STORE, VECTOR, Cost
+from .changed_code import with_earlier_loads, without_sites, without_waits_for
+from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, SCALAR, SCALAR_LOAD, STORE, VECTOR, Cost
 from .reduced import without
 from .timed import LaunchTime, Timing, timed
 from .wave_traces import WaveTrace
 
 _LEAST_LISTED: Final = 0.5
 """Percent below which a saving is none."""
+_LITTLE_LESS: Final = 0.9
+"""Part of some work with which waves meet at other times."""
 _MOST_SIMULATED: Final = 20_000
 """Instructions of the workgroups behind which no more are simulated."""
 _UNLIMITED: Final = 1e18
@@ -98,12 +101,14 @@ def lightened(timing: Timing) -> Timing:
     return timing
 
 
-def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | None:
+def saved_percent(
+    timing: Timing, now: LaunchTime, removal: Removal, *, again: bool = False
+) -> float | None:
     """Percent of the launch's time that goes with some work; 0 where nothing of it is executed.
 
     None where nobody knows: less work takes longer, although a unit is relieved of more than
     `LEAST` percent of the time. Which waves get ahead of others decides whether they want one unit
-    at the same time.
+    at the same time: so a little less of a unit's work goes once more, `again`.
     """
     changed = _CURES[removal.what](timing, removal, _sites(timing, removal))
     if changed is None:
@@ -112,7 +117,10 @@ def saved_percent(timing: Timing, now: LaunchTime, removal: Removal) -> float | 
     percent = round(100 * (1 - after.us / now.us), 1)
     relieved = _relieved(now, after)
     if percent < -1 and max(relieved) >= LEAST:
-        return None
+        if removal.what not in _KINDS or again:
+            return None
+        less = replace(removal, part=_LITTLE_LESS * removal.part)
+        return saved_percent(timing, now, less, again=True)
     return max(0.0, min([percent, *_limits(timing, now, removal, relieved)]))
 
 
@@ -175,6 +183,8 @@ def _without_where(timing: Timing, is_gone: Callable[[Cost], bool]) -> Timing | 
 
 def _without_instructions(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
     """Without a part of the instructions of a unit."""
+    if removal.named:
+        return without_sites(timing, _named(timing, removal, sites))
     instructions = timing.function.instructions
     is_atomic = removal.what == "atomics"
     gone: set[int] = set()
@@ -205,6 +215,48 @@ def _spread(timing: Timing, sites: Iterable[int], part: float) -> _Sites:
     return frozenset(chosen())
 
 
+def _named(timing: Timing, removal: Removal, sites: _Sites) -> _Sites:
+    """A part of the instructions where most of those are that a finding names: these first.
+
+    With them go the no-ops between them. In other loops as large a part of the named ones goes.
+    """
+    function, costs = timing.function, timing.costs.sites
+    lines = frozenset(removal.named)
+    of_unit = [site for site in sorted(sites) if costs[site].kind in _KINDS[removal.what]]
+    loop_of = innermost_loops(function)
+    place = {
+        site: loop_of.get(block.index)
+        for block in function.blocks
+        for site in range(block.start, block.stop)
+    }
+    named = [site for site in of_unit if function.instructions[site].line in lines]
+    if not named:
+        return _spread(timing, of_unit, removal.part)
+    most, count = max(
+        ((loop, sum(place[site] is loop for site in named)) for loop in map(place.get, named)),
+        key=lambda found: found[1],
+    )
+    others = [site for site in of_unit if place[site] is most and site not in named]
+    due = removal.part * (count + len(others))
+    gone = _evenly(timing, named, due / count)
+    gone |= _evenly(timing, others, (due - count) / max(1, len(others)))
+    idle = [site for site in sites if costs[site].kind == IDLE]
+    return gone | {site for site in idle if site - 1 in gone and site + 1 in gone}
+
+
+def _evenly(timing: Timing, sites: Sequence[int], part: float) -> _Sites:
+    """A part of some instructions, those that take longest last: a shorter form still has them."""
+    count = round(min(1.0, max(0.0, part)) * len(sites))
+    by_length: defaultdict[float, list[int]] = defaultdict(list)
+    for site in sites:
+        by_length[timing.costs.sites[site].cycles].append(site)
+    chosen: set[int] = set()
+    for _, alike in sorted(by_length.items()):
+        wanted = min(len(alike), count - len(chosen))
+        chosen.update(alike[at * len(alike) // wanted] for at in range(wanted))
+    return frozenset(chosen)
+
+
 def _without_part_of_scratch(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
     scratch = [site for site in sorted(sites) if timing.costs.sites[site].is_scratch]
     return without_sites(timing, _spread(timing, scratch, removal.part))
@@ -224,6 +276,20 @@ def with_latency(timing: Timing, times: float) -> Timing:
         scalar_miss=rates.scalar_miss * times,
     )
     return replace(timing, rates=shorter)
+
+
+def _without_latency(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
+    """Without waits for the named loads, for some of a loop's, or for a part of all latency."""
+    costs, part = timing.costs.sites, removal.part
+    if removal.named:
+        named, instructions = frozenset(removal.named), timing.function.instructions
+        loads = (site for site in sites if costs[site].kind in (LOAD, SCALAR_LOAD))
+        these = frozenset(site for site in loads if instructions[site].line in named)
+        return without_waits_for(timing, these)
+    if removal.loops:
+        loads = (site for site in sites if costs[site].kind == LOAD)
+        return without_waits_for(timing, frozenset(loads), round(1 / max(1 - part, 0.01)))
+    return with_latency(timing, max(0.0, 1 - part))
 
 
 def _without_bandwidth(timing: Timing) -> Timing:
@@ -340,10 +406,18 @@ def _with_part_more_waves(timing: Timing, removal: Removal, _: _Sites) -> Timing
 
 
 def _without_work(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
-    """Without a part of all waves' work, which is in vain; of a loop's work where it is in one."""
+    """Without a part of all waves' work, which is in vain; of a loop's work where it is in one.
+
+    Of workgroups of one wave, which nobody else has, fewer workgroups are left.
+    """
     if removal.loops:
         return _without_iterations(timing, removal, sites)
     left = max(0.0, 1 - removal.part)
+    waves = max(map(len, timing.workgroups))
+    kept = max(1, math.ceil(waves * left))
+    if kept < waves:
+        fewer = replace(timing, workgroups=[group[:kept] for group in timing.workgroups])
+        return _without_work(fewer, replace(removal, part=1 - left * waves / kept), sites)
     grid = max(1, math.ceil(timing.workgroups_in_grid * left))
     return timing.with_grid(grid, max(1, math.ceil(timing.placement.busiest * left)))
 
@@ -386,6 +460,6 @@ _CURES: Final[Mapping[Removed, _Cure]] = {
     "workgroups": lambda timing, *_: with_even_workgroups(timing),
     "work": _without_work,
     "iterations": _without_iterations,
-    "latency": lambda timing, removal, _: with_latency(timing, max(0.0, 1 - removal.part)),
+    "latency": _without_latency,
     "code": lambda timing, *_: replace(timing, rates=replace(timing.rates, icache_miss=0.0)),
 }

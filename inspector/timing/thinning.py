@@ -8,8 +8,10 @@ How often a counted loop still runs: from how far its two compared values move t
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,7 +22,7 @@ from ..emulator.program import CodeBlock, PreparedCode, is_coherent
 from ..emulator.waves import Array, Waves
 from ..isa.dataflow.effects import RegisterEffect, bits_of
 from ..isa.dataflow.masked_writes import masked_sites
-from ..isa.dataflow.operands import VCC, Decoded, Operand, scalar_bits
+from ..isa.dataflow.operands import SCALAR_BIT, VCC, Decoded, Operand, rows_of, scalar_bits
 from ..lanes.slices import (
     ACCESSES,
     EXEC_BITS,
@@ -154,14 +156,17 @@ class CountedLoop(Struct):
     """A loop whose last branch goes by a comparison of two scalars.
 
     `goes_on`: which comparison of left - right with 0 lets it go on: `lt`, `ne`, …
+    `written`: rows of the registers that an iteration writes which only branches rest on.
     """
 
     left: Operand
     right: Operand
     goes_on: str
     signed: bool
+    written: Sequence[int] = ()
     _numbers: Array | None = None
     _distances: list[Array] = field(default_factory=list)
+    _values: list[list[Array]] = field(default_factory=list)
 
     def left_over(self, waves: Waves, numbers: Array) -> Array | None:
         """Iterations that waves still run, int64 [wave]; None where that cannot be told yet.
@@ -170,8 +175,10 @@ class CountedLoop(Struct):
         """
         distance = self._value(self.left, waves) - self._value(self.right, waves)
         if self._numbers is None or not np.array_equal(self._numbers, numbers):
-            self._numbers, self._distances = numbers, []
+            self._numbers, self._distances, self._values = numbers, [], []
         self._distances = [*self._distances[1 - _SEEN :], distance]
+        registers = [register.copy() for register in self._registers(waves)]
+        self._values = [*self._values[1 - _SEEN :], registers]
         if len(self._distances) < _SEEN:
             return None
         steps = np.diff(np.stack(self._distances), axis=0)
@@ -179,6 +186,23 @@ class CountedLoop(Struct):
         if (steps != step).any() or not step.all():
             return None
         return _until_it_ends(self.goes_on, distance, step)
+
+    def skip(self, waves: Waves, iterations: Array) -> None:
+        """Registers that moved evenly get where iterations that are not carried out bring them.
+
+        What comes behind the loop goes on from there: the rest of an unrolled loop, for example.
+        """
+        for register, *seen in zip(self._registers(waves), *self._values, strict=True):
+            before, step = np.diff(np.stack(seen), axis=0)
+            count = iterations.astype(register.dtype)
+            moved = step * (count if register.ndim == 1 else count[:, None])
+            register += np.where(step == before, moved, 0)
+
+    def _registers(self, waves: Waves) -> list[Array]:
+        return [
+            waves.vector[row] if row < SCALAR_BIT else waves.scalar[row - SCALAR_BIT]
+            for row in self.written
+        ]
 
     def _value(self, operand: Operand, waves: Waves) -> Array:
         if operand.kind == "constant" and operand.integer is not None:
@@ -188,11 +212,11 @@ class CountedLoop(Struct):
 
 
 def counted_loop(
-    code: PreparedCode, block: CodeBlock, inside: Collection[int]
+    code: PreparedCode, block: CodeBlock, inside: Collection[int], for_branches: Sequence[CodeBlock]
 ) -> CountedLoop | None:
     """The comparison that a loop's last branch goes by; None where it is none of two scalars.
 
-    `block`: that ends with the branch.
+    `block`: that ends with the branch. `for_branches`: what is carried out of each block.
     """
     name = code.decoded[block.leave.site].name
     if name not in _BRANCHES:
@@ -208,15 +232,25 @@ def counted_loop(
         parts = code.decoded[site]
         match = _COMPARES.fullmatch(parts.name)
         if match is not None:
-            return _of_comparison(
+            found = _of_comparison(
                 parts, match, when_set == (block.leave.target in inside), finder.unchanged(site)
             )
+            if found is not None:
+                steps = [step for number in inside for _, _, step in for_branches[number].steps]
+                found.written = _general_registers(code.effects[step].writes for step in steps)
+            return found
         step = _through(parts, register)
         if step is None:
             return None
         register, is_same = step
         when_set = when_set == is_same
     return None
+
+
+def _general_registers(written: Iterable[int]) -> list[int]:
+    """Rows of those that hold numbers: neither VCC, EXEC and M0 nor what only the trap uses."""
+    registers = functools.reduce(operator.or_, written, 0)
+    return [row for row in rows_of(registers) if row < SCALAR_BIT + VCC]
 
 
 def _of_comparison(

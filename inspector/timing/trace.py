@@ -261,7 +261,7 @@ class _TracingScheduler(Scheduler):
                 block = code.blocks[number]
                 ends = {block.leave.target in blocks, block.leave.following in blocks}
                 if block.leave.kind is EndKind.BRANCH and len(ends) > 1:
-                    counted = counted_loop(code, block, blocks)
+                    counted = counted_loop(code, block, blocks, thinned.for_branches)
                     if counted is not None:
                         self._counted[number] = which, counted
         self._headed: dict[int, list[int]] = {}
@@ -326,6 +326,7 @@ class _TracingScheduler(Scheduler):
         # The rest is as these iterations are: what it would still do is counted, not done.
         for loop in self._iterating(which, numbers):
             self._recorder.noted.skipped[loop, numbers] += left_over
+        counted.skip(waves, left_over)
         return leave.following if inside[leave.target] else leave.target
 
     def _iterating(self, which: int, numbers: Array) -> list[int]:
