@@ -30,26 +30,27 @@ def with_short_names(text: str, limit: int = MOST_NAME) -> str:
     """
     if len(text) <= limit:
         return text
-    pieces, done = [], 0
+    pieces, done, closed = [], 0, _closed(text)
     for word in _WORD.finditer(text):
         if word.start() < done:
             continue
-        end = _end(text, word.end())
+        end = word.end()
+        if text[end : end + 1] == "<":
+            while end in closed:
+                end = closed[end]
         if end - word.start() > limit:
             pieces += [text[done : word.start()], shortened(text[word.start() : end], limit)]
             done = end
     return "".join((*pieces, text[done:]))
 
 
-def _end(text: str, at: int) -> int:
-    """Where a name ends: behind its template arguments, and arguments that follow them."""
-    if text[at : at + 1] != "<":
-        return at
-    depth, end = 0, at
-    for place in range(at, len(text)):
-        depth += (text[place] in _OPENS) - (text[place] in _CLOSES)
-        if not depth and text[place] in _CLOSES:
-            end = place + 1
-            if text[end : end + 1] not in _OPENS or end == len(text):
-                break
-    return end
+def _closed(text: str) -> dict[int, int]:
+    """Where each bracket stands that is closed -> behind its other half."""
+    open_ones: list[int] = []
+    ends: dict[int, int] = {}
+    for place, letter in enumerate(text):
+        if letter in _OPENS:
+            open_ones.append(place)
+        elif letter in _CLOSES and open_ones:
+            ends[open_ones.pop()] = place + 1
+    return ends
