@@ -12,7 +12,9 @@ from att_files import Cost, Listed, write_trace
 from kinspect.inspector.cli.recordings import read
 from kinspect.inspector.compare import profiles
 from kinspect.inspector.explain.profile_view import unplaced_stalls
+from kinspect.inspector.model import Metric
 from kinspect.inspector.model.recording import Profile
+from kinspect.inspector.present.profile import stalled_at
 from kinspect.inspector.profile import landing
 
 Tool = Callable[..., Any]
@@ -97,3 +99,10 @@ def test_the_spans_of_several_traces_are_averaged(tmp_path: Path) -> None:
 )
 def test_classes_of_what_waves_stall_at(text: str, cls: str) -> None:
     assert landing.stall_class(text) == cls
+
+
+def test_bars_are_of_reasons_for_which_waves_stall() -> None:
+    name = "measured.stalls.barrier"
+    assert not stalled_at({name: Metric(name, 0.0, "cycles", "measured")}, []).blocks
+    (bars,) = stalled_at({name: Metric(name, 5.0, "cycles", "measured")}, []).blocks
+    assert "barriers" in str(bars)

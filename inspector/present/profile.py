@@ -182,6 +182,7 @@ def stalled_at(metrics: Mapping[str, Metric], lines: Sequence[Stall]) -> Section
     rows = tuple(
         Figure(name, words(f"{100 * cost / costs.total():.0f} %"), cost / costs.total())
         for name, cost in costs.most_common()
+        if cost > 0
     )
     reasons = (Figures(rows),) if rows else ()
     places = (stall_table(lines, MOST_STALLS),) if lines else ()

@@ -29,7 +29,7 @@ RECOMPILE = "kinspect.tui.recompiling:recompile"
 """What a child process is to do."""
 _HEADS = {
     "constexpr": "constexprs: the file is captured again",
-    "macro": "macros that the source leaves open",
+    "macro": "macros that the source leaves open, and template parameters",
 }
 """Kind of settings -> the line above them."""
 
