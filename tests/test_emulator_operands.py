@@ -145,3 +145,8 @@ def test_what_llvm_assembles_is_not_refused_for_its_operands(arch: str) -> None:
     refused = {line: refusal_of(f"{arch} {line}") for line in taken}
     said = ("operands of a kind", "registers belong", "too few registers")
     assert [line for line, why in refused.items() if why and any(s in why for s in said)] == []
+
+
+def test_what_is_no_number_in_a_modifier_states_none() -> None:
+    inst = decode("v_pk_fma_f16", "v0, v1, v2, v3 op_sel:[0,x,1] offset:y", SUFFIXES, 0)
+    assert (inst.numbers("op_sel", (7,)), inst.number("offset", 7)) == ((7,), 7)

@@ -230,6 +230,7 @@ def test_scalars_are_as_pyyaml_has_them() -> None:
         ("x = {" + '"a" . ' * 1000 + "a=1}", "f:1: .*a key of over 100 parts"),
         ("a=" + "[" * 100_000, "nested too deeply"),
         ("a=" + "1" * 5000, "a number of thousands of digits"),
+        ("a = [{b = 0x" + "F" * 5000 + "}]", "a number of over 64 bits"),
         ("a=", "not valid TOML"),
     ],
     ids=lambda text: text[:20],

@@ -48,6 +48,12 @@ def test_what_is_no_long_name_stays(text: str) -> None:
     assert with_short_names(text) == text
 
 
+def test_an_error_that_quotes_a_file_is_cut() -> None:
+    line = in_lines(f"{'a/*/' * 20_000}: no pack", "name one")
+    assert len(line) == 4_000
+    assert line.endswith(": no pack; name one")
+
+
 def test_a_command_keeps_its_name() -> None:
     line, command = in_lines(f"{LONG} was not found", f"try `kinspect show '{LONG}'`").split("\n")
     assert len(line) < WIDEST

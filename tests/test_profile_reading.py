@@ -15,7 +15,14 @@ from kinspect.inspector.explain import profile_view
 from kinspect.inspector.formats import profile_json, timeline
 from kinspect.inspector.formats.html import page
 from kinspect.inspector.model import Metric
-from kinspect.inspector.model.recording import KernelShape, Part, Profile, Recording, TopKernel
+from kinspect.inspector.model.recording import (
+    NONE,
+    KernelShape,
+    Part,
+    Profile,
+    Recording,
+    TopKernel,
+)
 from kinspect.inspector.present import profile_diff
 from kinspect.inspector.present import text as paper
 from kinspect.inspector.present.profile import document
@@ -132,6 +139,13 @@ def test_a_workload_of_rocprof_compute_repeats_the_program() -> None:
     shown = read(builder.finish())
     assert profile_view.launch_count(shown.kernels[0]) == 3
     assert profile_view.dispatch_text(shown.kernels[0]) == "3 dispatches (12 in all 4 passes)"
+
+
+def test_numbers_of_over_64_bits_are_unknown() -> None:
+    builder = RecordingBuilder(Path("run"))
+    row = builder.dispatch(builder.shape(GEMM), 2**63, 2**64 - 1, -(2**64), 2**64 - 1)
+    table = builder.finish().dispatches
+    assert {column[row] for column in (table.number, table.start, table.end, table.queue)} == {NONE}
 
 
 def test_a_profilers_summary_shows_its_totals_and_means() -> None:

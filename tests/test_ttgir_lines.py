@@ -33,6 +33,7 @@ PIECES = (
     "tensor<64x64xf16, #blocked, #blocked>",
     "tensor<0x16xi8>",
     "!tt.ptr<f16, 1>",
+    "!_.1 <<<",
     "%arg0#1",
     "\x00",
     "é",

@@ -76,7 +76,22 @@ def toml_value(text: str, name: str) -> dict[str, Any]:
         raise KinspectError(f"{name}: not valid TOML (nested too deeply)", _CORRECT) from None
     except ValueError as error:
         raise KinspectError(f"{name}: not valid TOML ({_reason(error)})", _CORRECT) from None
+    if _LONG_NUMBER.search(text):
+        _check_numbers(value, name)
     return value
+
+
+_LONG_NUMBER = re.compile(r"0[xob][0-9a-fA-F_]{16}")
+_MOST_BITS = 63
+
+
+def _check_numbers(value: object, name: str) -> None:
+    """Raises an error for a whole number of over 64 bits: decimal ones of many digits are none."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_numbers(item, name)
+    elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise KinspectError(f"{name}: not valid TOML (a number of over 64 bits)", _CORRECT)
 
 
 _TOML_TOKEN = re.compile(r"(?P<part>[\w-]+|\"[^\"]*\"|'[^']*')|(?P<dot>\.)|(?P<space>[ \t]+)|.")

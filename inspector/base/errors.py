@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .long_names import with_short_names
+from .long_names import shortened, with_short_names
 from .printable import printable
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -72,12 +72,16 @@ class FaultsError(KinspectError):
         return (FaultsError, (self.faults, self.hint))
 
 
+_MOST_LINE = 4_000
+"""Characters of an error that are printed: a name in it may be as long as a file."""
+
+
 def in_lines(message: str, hint: str) -> str:
     """A message and its hint as they are printed: in a line, a command of the hint in another."""
     command = _COMMAND.search(hint)
     advice = hint if command is None else hint[: command.start()]
     line = " ".join((f"{message}; {advice}" if advice else message).split())
-    line = with_short_names(line)
+    line = shortened(with_short_names(line), _MOST_LINE)
     if command is None:
         return line
     return f"{line}{'' if line.endswith('?') else ':'}\n  {command[1]}"

@@ -45,6 +45,12 @@ def int64(value: object) -> int | None:
     return value if isinstance(value, int) and -LARGEST <= value <= LARGEST else None
 
 
+def _stored(number: int | None) -> int:
+    """A number as columns hold it: `NONE` where it is unknown, or has more than 64 bits."""
+    found = int64(number)
+    return NONE if found is None else found
+
+
 def is_int64(value: object) -> bool:
     """Tells whether a value is an integer of 64 bits, signed."""
     return isinstance(value, int) and -LARGEST <= value <= LARGEST
@@ -133,10 +139,10 @@ class RecordingBuilder(Struct):
         table = self.dispatches
         row = len(table.shape)
         table.shape.append(shape)
-        table.number.append(NONE if number is None else number)
-        table.start.append(NONE if start is None else start)
-        table.end.append(NONE if end is None else end)
-        table.queue.append(NONE if queue is None else queue)
+        table.number.append(_stored(number))
+        table.start.append(_stored(start))
+        table.end.append(_stored(end))
+        table.queue.append(_stored(queue))
         table.part.append(max(len(self.parts) - 1, 0))
         if find_again and number is not None:
             self._rows[self._processes[shape], number] = row

@@ -30,6 +30,7 @@ _NAME_OR_TYPE_RE = re.compile(rf"({NAME}|(?<![\w$.@\#!^]){SHAPED})", re.ASCII)
 _MARK_RE = re.compile("[%~]")
 _GLUED_RE = re.compile(r"[%~][\w$.\#]")  # a character that would become part of a number
 _TYPE_MARK = "!_."
+_NUMBERED_TYPE = re.compile(rf"{re.escape(_TYPE_MARK)}([0-9]{{1,9}})")
 # Quotes are left out since a string may hold a `%`, `name =` since that is no operation.
 _STATEMENT_RE = re.compile(
     r"[ \t]*((?:%[^=\"\n]*[ ]=[ ])?[a-z]\w*\.[\w.]+(?![\w.]|[ ]*=)(?:[ ][^\"\n]*)?)"
@@ -134,11 +135,8 @@ def numbered(form: str) -> str:
 
 def number_of_type(ttgir_type: TtgirType) -> TtgirType | int:
     """The number that `numbered` gave a type; other types are returned as they are."""
-    return (
-        int(ttgir_type.text[len(_TYPE_MARK) :])
-        if ttgir_type.text.startswith(_TYPE_MARK)
-        else ttgir_type
-    )
+    numbered_type = _NUMBERED_TYPE.fullmatch(ttgir_type.text)
+    return int(numbered_type[1]) if numbered_type is not None else ttgir_type
 
 
 def number_of(name: str) -> tuple[int, str]:

@@ -124,20 +124,23 @@ class Decoded(Struct, frozen=True):
         return modifier in self.modifiers
 
     def number(self, modifier: str, otherwise: int = 0) -> int:
-        """A modifier's integer (`offset:16`)."""
+        """A modifier's integer (`offset:16`); `otherwise` where none is stated."""
         text = self.modifiers.get(modifier)
-        return otherwise if text is None else int(text, 0)
+        found = None if text is None else parse_operand(text, 0).integer
+        return otherwise if found is None else found
 
     def offset(self, modifier: str = "offset") -> int:
         """An offset; 0 where none is stated, or nothing that is a number."""
         return parse_operand(self.modifiers.get(modifier, ""), 0).integer or 0
 
     def numbers(self, modifier: str, otherwise: tuple[int, ...]) -> tuple[int, ...]:
-        """A modifier's list (`op_sel:[0,1]`)."""
+        """A modifier's list (`op_sel:[0,1]`); `otherwise` where no numbers are stated."""
         text = self.modifiers.get(modifier)
         if text is None:
             return otherwise
-        return tuple(int(item, 0) for item in text.strip("[]").split(","))
+        items = [parse_operand(item, 0).integer for item in text.strip("[]").split(",")]
+        found = tuple(item for item in items if item is not None)
+        return found if len(found) == len(items) else otherwise
 
     def bits(self, modifier: str, count: int, otherwise: int = 0) -> tuple[int, ...]:
         """A modifier's bits for `count` operands (`neg_lo`); `otherwise` where it names fewer."""
