@@ -44,9 +44,9 @@ from kinspect.inspector.formats import try_agent, try_json
 from kinspect.inspector.formats.html.kernel import page_kernels
 from kinspect.inspector.formats.html.page import write_report
 from kinspect.inspector.lint.nodes import Values
+from kinspect.inspector.lint.packs import bundled_packs, load_packs
 from kinspect.inspector.lint.ranking import in_order
 from kinspect.inspector.lint.rule import Cure, Pack, compile_template
-from kinspect.inspector.lint.schema import bundled_packs, load_packs
 from kinspect.inspector.model import Change, Report, Trial, Variant
 from kinspect.inspector.pipeline import analysis
 from kinspect.inspector.pipeline.analysis import catalogue

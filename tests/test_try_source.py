@@ -169,11 +169,11 @@ def test_the_cures_of_slow_products_are_those_of_their_rule(gemm: Path) -> None:
 
 
 def test_a_try_line_stands_only_where_something_can_be_tried() -> None:
-    """KI044 has no cure that can be compiled; KI063 has."""
+    """KI044 has no cure that can be compiled; KI024 has."""
     sums = Path(__file__).parent.parent / "docs" / "examples" / "column_sums.py"
     targets = [str(sums), str(SOFTMAX), "--arch", "gfx942", "--format", "agent"]
     text = CliRunner().invoke(cli, ["analyze", *targets]).stdout
-    assert "--for KI063" in text
+    assert "--for KI024" in text
     assert " KI044 " in text
     assert "--for KI044" not in text
 

@@ -138,8 +138,9 @@ def test_loops_of_two_tiles_are_compared_per_needed_work(reports: dict[str, Kern
     needed = [of_main_loop(side)[1] for side in (narrow, deep)]
     assert isinstance(needed[0], int)
     assert isinstance(needed[1], int)
-    assert loops.per is not None
-    assert loops.per[1] / loops.per[0] == needed[1] / needed[0]
+    divisors = loops.basis.divisors
+    assert divisors is not None
+    assert divisors[1] / divisors[0] == needed[1] / needed[0]
     # The same MFMAs for the same work: neither better nor worse, and not unknown.
     assert not [c for c in pair.changes if c.name == "cycles.mfma"]
     assert not pair.of("unknown")
@@ -154,7 +155,7 @@ def test_figures_of_a_loop_are_per_needed_work(
     for left, right in (sides, sides[::-1], (sides[0], eight_waves(sides[0]))):
         pair = diff_kernels(left, right, Tolerances({}))
         (loops,) = pair.loops
-        assert (loops.basis, loops.shared.work) == (
+        assert (loops.basis.words, loops.basis.work) == (
             "per MMAC, all waves of the workgroup together",
             "mac",
         )
@@ -219,7 +220,7 @@ def test_a_tile_that_reuses_more_can_be_judged(reports: dict[str, KernelReport])
     """Four times the multiply-accumulates on twice the loaded bytes: traffic is no measure."""
     pair = diff_kernels(reports["twice"], reports["square"], Tolerances({}))
     assert not pair.of("unknown")
-    assert pair.loops[0].per is not None
+    assert pair.loops[0].basis.divisors is not None
     (instructions,) = (c for c in pair.changes if c.name == "count.instructions")
     assert instructions.judgement == "improvement"
 

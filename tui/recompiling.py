@@ -30,6 +30,7 @@ from ..inspector.capture.sweep_axes import (
     values_of,
 )
 from ..inspector.capture.targets import Target
+from ..inspector.compare.points import compiled
 from ..inspector.compare.trials import hip_changes
 from ..inspector.compare.trials.hip_changes import is_hip
 from ..inspector.compile.hip.flags import database_flags
@@ -39,7 +40,7 @@ from ..inspector.explain.view import path_of
 from ..inspector.model import Change, ChangeKind, ErrorRecord, KernelReport, Variant
 from ..inspector.pipeline.capturing import COMPILED, variants_of
 from ..inspector.pipeline.hip_sources import options_of
-from ..inspector.pipeline.jobs import Job, Request, compile_and_report, settings_of
+from ..inspector.pipeline.jobs import Job, Request, settings_of
 from ..inspector.pipeline.naming import portable
 
 OPTIONS = ("num_warps", "num_stages", "waves_per_eu", "matrix_instr_nonkdim", "kpack")
@@ -244,7 +245,7 @@ def compiled_variant(
     job = Job((0, 0), path, variant, compiler.settings, request.overrides, analysis)
     if is_hip(report):
         job = replace(job, hip=options_of(request))
-    outcome = compile_and_report(job, compiler)
+    outcome = compiled(job, compiler)
     if outcome.error is not None:
         raise KinspectError(f"{outcome.error.stage}: {outcome.error.message}", outcome.error.hint)
     if not outcome.reports:

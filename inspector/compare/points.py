@@ -27,7 +27,7 @@ from ..base.errors import KinspectError, unforeseen
 from ..base.version import VERSION
 from ..model import ErrorRecord, KernelReport
 from ..pipeline.analysis_options import Overrides
-from ..pipeline.jobs import Job, compile_and_report
+from ..pipeline.jobs import CompileOutcome, Job, compile_and_report
 
 if TYPE_CHECKING:
     from ..compile.pool import Compiler, CompileSettings
@@ -65,7 +65,7 @@ def run(
         KinspectError: nothing can be compiled at all: no usable Triton, or an unwritable store.
     """
     if job.hip is not None:
-        outcome = compile_and_report(job)
+        outcome = compiled(job)
         kept = made(outcome.reports[0]) if outcome.reports else None
         return Ran(kept, outcome.error, outcome.from_store, outcome.seconds)
     from ..compile.pool import compiler_of_process
@@ -80,7 +80,7 @@ def run(
         for data in filter(None, (compiler.store.noted(key, note) for key in keys)):
             if (stored := decoded(data, kind)) is not None:
                 return Ran(stored, None, True, time.perf_counter() - started)
-    outcome = compile_and_report(job, compiler)
+    outcome = compiled(job, compiler)
     seconds = time.perf_counter() - started
     if not outcome.reports:
         return Ran(None, outcome.error, outcome.from_store, seconds)
@@ -90,6 +90,19 @@ def run(
         for key in keys:  # does nothing if there is no such entry
             compiler.store.note(key, note, msgspec.json.encode(kept))
     return Ran(kept, None, outcome.from_store, seconds)
+
+
+def compiled(job: Job, compiler: Compiler | None = None) -> CompileOutcome:
+    """Compiles and analyses one variant, of Triton or a HIP source, in any thread or process.
+
+    Args:
+        compiler: this process's workers; None: a cached one per process and settings.
+    """
+    if job.hip is not None:
+        from ..pipeline.hip_sources import compile_point
+
+        return compile_point(job)
+    return compile_and_report(job, compiler)
 
 
 def _is_lasting(job: Job, report: KernelReport) -> bool:

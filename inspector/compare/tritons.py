@@ -20,9 +20,10 @@ from ..compile.tritons import resolve as interpreter
 from ..model import ErrorRecord, KernelReport, SourceLoc, Variant
 from ..pipeline.analysis import tool_versions
 from ..pipeline.capturing import COMPILED, variants_of
-from ..pipeline.jobs import CompileOutcome, Job, Request, compile_and_report, settings_of
+from ..pipeline.jobs import CompileOutcome, Job, Request, settings_of
 from ..pipeline.naming import label_of
 from ..pipeline.sweep_point import check_names
+from .points import compiled
 from .stages import Comparison, Side, compare
 
 
@@ -129,7 +130,7 @@ def compile_all(
         before: compiles of the run that are done already.
     """
     with ThreadPoolExecutor(threads, "kinspect") as pool:
-        futures = [pool.submit(compile_and_report, job, compiler) for job, compiler in tasks]
+        futures = [pool.submit(compiled, job, compiler) for job, compiler in tasks]
         outcomes = []
         try:
             for done, future in enumerate(futures, before + 1):

@@ -254,7 +254,8 @@ def _around_square_root(root: Operation) -> set[Operation]:
 SPECS = of_both(
     {
         "exponentials": "v_exp instructions at the positions of the source's tl.exp (`count`), "
-        "vector `instructions` there beside them, and `at` which line most of them are",
+        "vector `instructions` there beside them, of which the `products` with log2(e) stay where "
+        "denormal numbers are flushed, and `at` which line most of them are",
     }
 )
 
@@ -272,26 +273,30 @@ def exponentials(subject: Subject, region: Tally) -> dict[str, Scalar] | Unknown
             of_source.setdefault(position_of(op.loc), op)
     count = 0
     beside: dict[int, Place] = {}
+    products: set[int] = set()
     seen: set[Operation] = set()
     graph = graph_of(subject.function)
     for operation in graph.operations(region.indices, _INSTRUCTIONS) if of_source else ():
         loc = operation.inst.loc
         if operation.name in _INSTRUCTIONS and loc and (place := position_of(loc)) in of_source:
             count += 1
-            beside |= dict.fromkeys(_beside(operation, seen), place)
+            parts = _beside(operation, seen)
+            beside |= dict.fromkeys((part.inst.index for part in parts), place)
+            products |= {part.inst.index for part in parts if _is_product(part)}
     places = Counter(beside[index] for index in sorted(beside))
     most = max(places, key=lambda place: places[place], default=None)
     return {
         "count": count,
         "instructions": places.total(),
+        "products": len(products),
         "at": op_line(of_source[most]) if most is not None else None,
     }
 
 
-def _beside(exponential: Operation, seen: set[Operation]) -> set[int]:
+def _beside(exponential: Operation, seen: set[Operation]) -> list[Operation]:
     """What an exponential at its own position is made of, and the scaling of its result."""
     loc = exponential.inst.loc
-    parts: set[int] = set()
+    parts: list[Operation] = []
     pending: list[Operation | None] = [exponential, *filter(_is_scaling, exponential.users)]
     while pending:
         part = pending.pop()
@@ -299,8 +304,12 @@ def _beside(exponential: Operation, seen: set[Operation]) -> set[int]:
             seen.add(part)
             pending += part.makers
             if part.name not in _INSTRUCTIONS:
-                parts.add(part.inst.index)
+                parts.append(part)
     return parts
+
+
+def _is_product(operation: Operation) -> bool:
+    return operation.name in ("v_mul_f32", "v_pk_mul_f32") and not _is_scaling(operation)
 
 
 def _is_scaling(operation: Operation) -> bool:

@@ -239,10 +239,6 @@ def compile_and_report(job: Job, compiler: Compiler | None = None) -> CompileOut
     """
     from ..compile.pool import compile_variant
 
-    if job.hip is not None:
-        from .hip_sources import compile_point
-
-        return compile_point(job)
     named_files.restore(job.allowed)  # this may be another process than the one that captured it
     started = time.perf_counter()
     if compiler is not None:
