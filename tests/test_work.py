@@ -160,7 +160,7 @@ def test_figures_of_a_loop_are_per_needed_work(
             "mac",
         )
         bases = {change.basis for change in pair.changes if change.basis}
-        assert bases <= {loops.basis}
+        assert bases <= {loops.basis.words}
         assert loops.bound_per_work is not None
         for side, cycles in zip((left, right), loops.bound_per_work, strict=True):
             assert cycles == pytest.approx(bound_per_million(side))
@@ -172,7 +172,7 @@ def test_figures_of_a_loop_are_per_needed_work(
         assert told["bound_per_work"] == list(loops.bound_per_work)
         changed = {change.name: change for change in pair.changes}
         if not isclose(*loops.bound_per_work):
-            assert changed["bound.cycles"].basis == loops.basis
+            assert changed["bound.cycles"].basis == loops.basis.words
         rows = {name for name, _, _ in diff_view.scorecards(loops)}
         assert "bound per MMAC" in rows
         assert "bound" not in rows
