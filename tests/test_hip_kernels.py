@@ -259,7 +259,7 @@ kernel(256) void fours(const float *__restrict__ in, volatile float *out, int n)
     ("which", "said", "more"),
     [
         ("X", "16 of 16 global accesses touch", None),
-        ("order[X]", "8 of 9 global accesses (8 more are not known) touch", 8),
+        ("order[X]", "8 of 9 global accesses (8 unknown) touch", 8),
     ],
 )
 def test_accesses_that_are_not_known_are_told_beside_the_others(

@@ -17,7 +17,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.model.recording import NONE, Recording
@@ -358,6 +358,7 @@ nested = st.fixed_dictionaries(
 
 
 @given(st.lists(values | nested, max_size=30), st.sampled_from([1, 40, 1 << 20]), st.booleans())
+@example([0.5, -1e-7, 2e300, 12], 1, False)
 def test_records_are_what_json_says(items: list[Any], batch: int, indent: bool) -> None:
     text = json.dumps({"before": items, "items": items, "after": 1}, indent=1 if indent else None)
     stream = JsonStream(io.BytesIO(text.encode()), batch)

@@ -25,6 +25,8 @@ _LONGEST = 4 << 20
 be a value that is not complete in the buffer yet."""
 _DEEPEST = 32
 """Skipped objects are walked key by key down to this depth; deeper ones are decoded as a whole."""
+_CUT = len("e+")
+"""Characters that may follow a number and belong to it, once more of the file is read."""
 _MOST_DIGITS = 400
 """Longer integers are valid JSON but cannot be measurements: they become NaN."""
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -215,9 +217,11 @@ class JsonStream:
             except ValueError:  # more digits than Python converts
                 decoder = _LENIENT
             else:
-                if end < len(self._buffer) or not self._fill(end - self._position + 1):
-                    text = self._buffer[self._position : end]
-                    self._position = end
+                length = end - self._position
+                # Of a number that is cut, as in `1.` or `1e+`, the beginning is one, too.
+                if end + _CUT < len(self._buffer) or not self._fill(length + _CUT + 1):
+                    text = self._buffer[self._position : self._position + length]
+                    self._position += length
                     return text
 
     def _damaged(self, offset: int) -> DamagedError:
