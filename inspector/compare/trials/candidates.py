@@ -144,7 +144,8 @@ class Candidates:
         for name in self._space.tiles:
             yield from ((change,) for change in self._of_tile(name, _STEPS_OF_TILES))
         stages = self._options.get("num_stages", _DEFAULTS["num_stages"])
-        if isinstance(stages, int) and self._space.has_dots:
+        is_read = self._space.has_dots and not self._loops.override_the_option
+        if isinstance(stages, int) and is_read:
             yield from self._to("num_stages", (stages + 1, max(stages - 1, 1)))
 
     def _changes(self, cure: Cure, finding: Finding, rule: Rule) -> Iterator[tuple[Change, ...]]:

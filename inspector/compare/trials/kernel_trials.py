@@ -197,9 +197,8 @@ class KernelTrialsProgress:
 
     def _tried_unasked(self, number: int) -> Tried:
         """What came of a change that no finding asks for: what is faster has done its work."""
-        own, us = self._figures.time_us, self._us_of(number)
-        is_better = own is not None and us is not None and is_faster(us, own)
-        return self._tried(number, gone=is_better)
+        time = self._time_of(number)
+        return self._tried(number, gone=time is not None and time.verdict == "faster")
 
     def result(self) -> KernelTrials:
         """What was tried so far."""
