@@ -219,7 +219,8 @@ class _Judge:
         return matches
 
     def _matches(self, rule: Rule) -> Iterator[Match]:
-        scope, hot_only = rule.text.scope, self._is_hot_only(rule)
+        scope = rule.text.scope
+        hot_only = scope != "kernel" and self._is_hot_only(rule)
         if scope == "kernel":
             values = Values(self._of_kernel, {})
             if self._breaks_whatever_unread(rule, values):
@@ -248,9 +249,9 @@ class _Judge:
 
     def _is_hot_only(self, rule: Rule) -> bool:
         """Whether a rule looks at hot loops alone: the time says what others are worth."""
-        if CORRECTNESS in rule.text.tags or any(name.name in _HOTNESS for name in rule.names):
+        if self._kernel.time is not None and rule.text.removes is not None:
             return False
-        return self._kernel.time is None or rule.text.removes is None
+        return CORRECTNESS not in rule.text.tags and not rule.reads(_HOTNESS)
 
     def facts(self, matches: Iterable[Match]) -> list[tuple[Finding, Removal | None, bool]]:
         """The finding of each group of matches, the work that its cure takes away, and whether its

@@ -466,6 +466,14 @@ class Rule(Struct, frozen=True):
         size = self.untimed.names if self.untimed else ()
         return tuple(dict.fromkeys((*self.require.names, *size, *when, *self.message.names)))
 
+    def reads(self, metrics: Collection[str]) -> bool:
+        """Whether it names one of these metrics; compiled only where their words stand in it."""
+        text = self.text
+        written = " ".join((text.require, text.when or "", text.untimed or "", text.message))
+        return any(metric in written for metric in metrics) and any(
+            name.name in metrics for name in self.names
+        )
+
     @property
     def read_names(self) -> tuple[MetricName, ...]:
         """All metrics that a finding of the rule rests on, those of its fix included."""
