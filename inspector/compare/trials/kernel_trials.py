@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ...lint.engine import CORRECTNESS
+from ...lint.matching import CORRECTNESS
 from ...lint.ranking import in_order
 from ...lint.rule import Pack
 from ...machines.loader import load
