@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kinspect.inspector.timing.changed_launch import with_more_waves
 from kinspect.inspector.timing.timed import LaunchTime, timed
 from test_timing_launches import launched, timing_of
 
@@ -123,6 +124,23 @@ def test_fewer_workgroups_have_fewer_atomics_on_one_line(left: float) -> None:
     part = whole.with_grid(int(left * workgroups), int(left * whole.placement.busiest))
     assert sum(part.queued.values()) == pytest.approx(left * sum(whole.queued.values()))
     assert timed(part).cycles == pytest.approx(left * timed(whole).cycles, rel=0.02)
+
+
+@pytest.mark.parametrize(("in_loop", "times"), [(False, 2), (True, 1)])
+def test_workgroups_that_share_a_loop_each_make_the_atomics_behind_it(
+    in_loop: bool, times: int
+) -> None:
+    add = "  v_lshlrev_b32 v5, 2, v0\n  global_atomic_add_f32 v5, v3, s[6:7]\n"
+    loop = LOOP.format(0)
+    body = loop.replace("  v_add_f32", add + "  v_add_f32") if in_loop else loop + add
+    workgroups, row = 304, 64 << 10
+    arguments = f"f32[{workgroups * row // 4}]=zeros, f32[{row}]=zeros, i32 64, i32 {row}"
+    launch = launched(HEAD + body + TAIL, arguments, (workgroups, 1, 1), 64 * WAVES)
+    whole = timing_of(*launch, resident=8)
+    more = with_more_waves(whole)
+    assert sum(whole.queued.values()) > 0
+    assert more is not None and more.workgroups_in_grid == 2 * workgroups
+    assert sum(more.queued.values()) == pytest.approx(times * sum(whole.queued.values()))
 
 
 def test_a_loop_with_two_ways_back_runs_as_often_as_with_one() -> None:

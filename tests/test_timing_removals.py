@@ -204,7 +204,7 @@ def test_shorter_accesses_save_no_more_than_units_are_relieved_of(
     )
     monkeypatch.setattr(savings, "timed", lambda _: after)
     percents = {"conflicts": 23.0, "lines": 23.0, "vector": 40.0}
-    monkeypatch.setattr(savings, "_sites", lambda *_: frozenset())
+    monkeypatch.setattr(savings, "sites_of", lambda *_: frozenset())
     monkeypatch.setattr(savings, "_CURES", dict.fromkeys(percents, lambda *_: timing))
     for what, percent in percents.items():
         assert saved_percent(timing, now, Removal(cast("Removed", what))) == percent

@@ -6,17 +6,14 @@ Each change is one of the traces, costs, rates or placement; the changed launch 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
-from ..isa.graph.cfg import innermost_loops
 from ..model.time import BOUNDS, LEAST, CostGone, Removal, Removed, Saving
 from .attribution import attributed
 from .changed_accesses import (
-    APART,
     with_fewest_lines,
     with_merged_accesses,
     with_wide_accesses,
@@ -25,10 +22,16 @@ from .changed_accesses import (
     without_repeated_products,
 )
 from .changed_code import with_earlier_loads, without_sites, without_waits_for
-from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, SCALAR, SCALAR_LOAD, STORE, VECTOR, Cost
-from .reduced import without
+from .changed_launch import (
+    with_even_workgroups,
+    with_fewer_iterations,
+    with_latency,
+    with_more_waves,
+    without_bandwidth,
+)
+from .costs import BARRIER, LDS, LOAD, MATRIX, SCALAR_LOAD, STORE, VECTOR, Cost
+from .gone_sites import KINDS, Sites, named_sites, sites_of, spread
 from .timed import LaunchTime, Timing, timed
-from .wave_traces import WaveTrace
 
 _LEAST_LISTED: Final = 0.5
 """Percent below which a saving is none."""
@@ -36,14 +39,6 @@ _LITTLE_LESS: Final = 0.9
 """Part of some work with which waves meet at other times."""
 _MOST_SIMULATED: Final = 20_000
 """Instructions of the workgroups behind which no more are simulated."""
-_UNLIMITED: Final = 1e18
-"""Bytes per second or clock of memory that never limits."""
-_KINDS: Final[Mapping[Removed, tuple[int, ...]]] = {
-    "vector": (VECTOR,), "matrix": (MATRIX,), "scalar": (SCALAR,), "lds": (LDS,),
-    "loads": (LOAD,), "stores": (STORE,), "atomics": (LOAD, STORE), "barriers": (BARRIER,),
-    "no-ops": (IDLE,), "products": (MATRIX, LDS, LOAD),
-}  # fmt: skip
-"""Work of a unit -> kinds of its instructions."""
 _SAME_BYTES: Final[frozenset[Removed]] = frozenset(
     (
         "conflicts", "wide accesses", "earlier loads", "latency", "code", "vector", "matrix",
@@ -59,11 +54,9 @@ _OF_LAUNCH: Final[frozenset[Removed]] = frozenset(
     ("latency", "code", "wide accesses", "repeated products")
 )
 """What can be taken from the whole launch only: of a loop it saves at most the time spent there."""
-_Sites = frozenset[int]
-"""Indices of instructions."""
 _Change = Callable[[Timing], Timing | None]
-_Cure = Callable[[Timing, Removal, _Sites], Timing | None]
-"""The launch without some work of the instructions at `_Sites`; None where none of it is there."""
+_Cure = Callable[[Timing, Removal, Sites], Timing | None]
+"""The launch without some work of the instructions at `Sites`; None where none of it is there."""
 
 
 def savings(timing: Timing, now: LaunchTime, *, bounds: bool = True) -> tuple[Saving, ...]:
@@ -110,14 +103,14 @@ def saved_percent(
     `LEAST` percent of the time. Which waves get ahead of others decides whether they want one unit
     at the same time: so a little less of a unit's work goes once more, `again`.
     """
-    changed = _CURES[removal.what](timing, removal, _sites(timing, removal))
+    changed = _CURES[removal.what](timing, removal, sites_of(timing, removal))
     if changed is None:
         return 0.0
     after = timed(changed)
     percent = round(100 * (1 - after.us / now.us), 1)
     relieved = _relieved(now, after)
     if percent < -1 and max(relieved) >= LEAST:
-        if removal.what not in _KINDS or again:
+        if removal.what not in KINDS or again:
             return None
         less = replace(removal, part=_LITTLE_LESS * removal.part)
         return saved_percent(timing, now, less, again=True)
@@ -133,7 +126,7 @@ def _limits(
         yield round(100 * (1 - now.units.get("memory", 0.0)), 1)
     if removal.what in _OF_LAUNCH and removal.loops:
         blamed = attributed(timing, now).blamed
-        sites = _sites(timing, replace(removal, lines=()))
+        sites = sites_of(timing, replace(removal, lines=()))
         yield round(100 * sum(sum(blamed[site]) for site in sites if site in blamed), 1)
     # Shorter accesses need as many instructions: they save what units are relieved of.
     if removal.what in _SHORTER:
@@ -148,30 +141,6 @@ def _relieved(now: LaunchTime, after: LaunchTime) -> list[float]:
     ]
 
 
-def _sites(timing: Timing, removal: Removal) -> _Sites:
-    """Indices of the instructions where the work is."""
-    function = timing.function
-    loops = [loop for loop in function.loops if loop.id in removal.loops]
-    sites = set(range(len(function.instructions)))
-    if loops:
-        blocks = {
-            block
-            for loop in loops
-            for block in {*loop.blocks}.difference(
-                *(nested.blocks for nested in function.loops if nested.parent == loop.id)
-            )
-        }
-        sites = {
-            site
-            for block in blocks
-            for site in range(function.blocks[block].start, function.blocks[block].stop)
-        }
-    if removal.lines:
-        lines = frozenset(removal.lines)
-        sites = {site for site in sites if function.instructions[site].line in lines}
-    return frozenset(sites)
-
-
 def _without_kinds(*kinds: int) -> _Change:
     return lambda timing: _without_where(timing, lambda cost: cost.kind in kinds)
 
@@ -181,104 +150,31 @@ def _without_where(timing: Timing, is_gone: Callable[[Cost], bool]) -> Timing | 
     return without_sites(timing, frozenset(site for site, cost in sites if is_gone(cost)))
 
 
-def _without_instructions(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
+def _without_instructions(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
     """Without a part of the instructions of a unit."""
     if removal.named:
-        return without_sites(timing, _named(timing, removal, sites))
+        return without_sites(timing, named_sites(timing, removal, sites))
     instructions = timing.function.instructions
     is_atomic = removal.what == "atomics"
     gone: set[int] = set()
-    for kind in _KINDS[removal.what]:
+    for kind in KINDS[removal.what]:
         of_unit = [
             site
             for site in sorted(sites)
             if timing.costs.sites[site].kind == kind
             and (instructions[site].cls == "atomic") == is_atomic
         ]
-        gone |= _spread(timing, of_unit, removal.part)
+        gone |= spread(timing, of_unit, removal.part)
     shortened = without_loads if removal.what in ("loads", "products") else without_sites
     return shortened(timing, frozenset(gone))
 
 
-def _spread(timing: Timing, sites: Iterable[int], part: float) -> _Sites:
-    """A part of some instructions, by their cycles, spread evenly over the code."""
-
-    def chosen() -> Iterator[int]:
-        due = 0.0
-        for site in sites:
-            cycles = timing.costs.sites[site].cycles
-            due += min(1.0, part) * cycles
-            if due >= cycles:
-                due -= cycles
-                yield site
-
-    return frozenset(chosen())
-
-
-def _named(timing: Timing, removal: Removal, sites: _Sites) -> _Sites:
-    """A part of the instructions where most of those are that a finding names: these first.
-
-    With them go the no-ops between them. In other loops as large a part of the named ones goes.
-    """
-    function, costs = timing.function, timing.costs.sites
-    lines = frozenset(removal.named)
-    of_unit = [site for site in sorted(sites) if costs[site].kind in _KINDS[removal.what]]
-    loop_of = innermost_loops(function)
-    place = {
-        site: loop_of.get(block.index)
-        for block in function.blocks
-        for site in range(block.start, block.stop)
-    }
-    named = [site for site in of_unit if function.instructions[site].line in lines]
-    if not named:
-        return _spread(timing, of_unit, removal.part)
-    most, count = max(
-        ((loop, sum(place[site] is loop for site in named)) for loop in map(place.get, named)),
-        key=lambda found: found[1],
-    )
-    others = [site for site in of_unit if place[site] is most and site not in named]
-    due = removal.part * (count + len(others))
-    gone = _evenly(timing, named, due / count)
-    gone |= _evenly(timing, others, (due - count) / max(1, len(others)))
-    idle = [site for site in sites if costs[site].kind == IDLE]
-    return gone | {site for site in idle if site - 1 in gone and site + 1 in gone}
-
-
-def _evenly(timing: Timing, sites: Sequence[int], part: float) -> _Sites:
-    """A part of some instructions, those that take longest last: a shorter form still has them."""
-    count = round(min(1.0, max(0.0, part)) * len(sites))
-    by_length: defaultdict[float, list[int]] = defaultdict(list)
-    for site in sites:
-        by_length[timing.costs.sites[site].cycles].append(site)
-    chosen: set[int] = set()
-    for _, alike in sorted(by_length.items()):
-        wanted = min(len(alike), count - len(chosen))
-        chosen.update(alike[at * len(alike) // wanted] for at in range(wanted))
-    return frozenset(chosen)
-
-
-def _without_part_of_scratch(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
+def _without_part_of_scratch(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
     scratch = [site for site in sorted(sites) if timing.costs.sites[site].is_scratch]
-    return without_sites(timing, _spread(timing, scratch, removal.part))
+    return without_sites(timing, spread(timing, scratch, removal.part))
 
 
-def with_latency(timing: Timing, times: float) -> Timing:
-    """The launch on memory that answers in some times the cycles."""
-    rates = timing.rates
-    shorter = replace(
-        rates,
-        l1_latency=rates.l1_latency * times,
-        l2_latency=rates.l2_latency * times,
-        l3_latency=rates.l3_latency * times,
-        memory_latency=rates.memory_latency * times,
-        store_latency=rates.store_latency * times,
-        scalar_hit=rates.scalar_hit * times,
-        scalar_miss=rates.scalar_miss * times,
-    )
-    return replace(timing, rates=shorter)
-
-
-def _without_latency(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
+def _without_latency(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
     """Without waits for the named loads, for some of a loop's, or for a part of all latency."""
     costs, part = timing.costs.sites, removal.part
     if removal.named:
@@ -292,120 +188,13 @@ def _without_latency(timing: Timing, removal: Removal, sites: _Sites) -> Timing 
     return with_latency(timing, max(0.0, 1 - part))
 
 
-def _without_bandwidth(timing: Timing) -> Timing:
-    rates = replace(
-        timing.rates, l2_bytes_per_s=_UNLIMITED, memory_share=_UNLIMITED,
-        l3_bytes_per_s=None if timing.rates.l3_bytes_per_s is None else _UNLIMITED,
-        cu_l2_bytes_per_clk=_UNLIMITED, cu_memory_bytes_per_clk=_UNLIMITED,
-        l1_bytes_in_flight=None,
-    )  # fmt: skip
-    return replace(timing, rates=rates)
-
-
-def with_more_waves(timing: Timing, times: float = 2.0) -> Timing | None:
-    """More workgroups at a time; where the grid has none, each of twice as many does half."""
-    placement = timing.placement
-    if placement.busiest > placement.resident:
-        resident = max(placement.resident + 1, round(times * placement.resident))
-        return replace(timing, placement=replace(placement, resident=resident))
-    twice = replace(placement, resident=2 * placement.resident)
-    halves = _with_part(timing.workgroups, 0.5)
-    if halves is None:
-        return None
-    others = [
-        [
-            replace(
-                wave,
-                accesses={
-                    at: replace(access, lines=tuple(number + APART for number in access.lines))
-                    for at, access in wave.accesses.items()
-                },
-            )
-            for wave in waves
-        ]
-        for waves in halves
-    ]
-    return replace(
-        timing,
-        workgroups=[*halves, *others],
-        workgroups_in_grid=2 * timing.workgroups_in_grid,
-        placement=replace(twice, busiest=2 * placement.busiest),
-    )
-
-
-def with_even_workgroups(timing: Timing) -> Timing | None:
-    """All compute units have as much to do: loops are split among more workgroups."""
-    placement = timing.placement
-    share = timing.workgroups_in_grid / timing.device.cus / placement.busiest
-    if share >= 1:
-        return None
-    even = replace(timing, placement=replace(placement, active=timing.device.cus))
-    parts = _with_part(timing.workgroups, share)
-    if parts is None:  # workgroups without loops: their time is taken to shrink evenly
-        return replace(even, part=timing.part / share) if placement.busiest > 1 else None
-    return replace(even, workgroups=parts)
-
-
-def with_fewer_iterations(timing: Timing, part: float, loops: Container[str] = ()) -> Timing | None:
-    """Without a part of the iterations of some outermost loops; None where they are in others.
-
-    `loops`: ids of the loops; empty: all.
-    """
-    workgroups = _with_part(timing.workgroups, 1 - part, loops)
-    if workgroups is None or workgroups == timing.workgroups:
-        return None
-    return replace(timing, workgroups=workgroups)
-
-
-def _with_part(
-    workgroups: Sequence[Sequence[WaveTrace]], part: float, loops: Container[str] = ()
-) -> list[list[WaveTrace]] | None:
-    """Workgroups that do a part of the iterations of their outermost loops; None without loops."""
-    if not any(wave.trips for waves in workgroups for wave in waves):
-        return None
-    return [[_part_of(wave, part, loops) for wave in waves] for waves in workgroups]
-
-
-def _part_of(wave: WaveTrace, part: float, loops: Container[str]) -> WaveTrace:
-    outermost = [
-        span
-        for span in wave.spans
-        if (not loops or span[0] in loops)
-        and not any(
-            loop != span[0] and begin <= span[1] and span[2] <= end
-            for loop, begin, end in wave.spans
-        )
-    ]
-    ranges: list[tuple[int, int]] = []
-    fewer = {
-        name
-        for name, begin, end in wave.spans
-        if any(first <= begin and end <= last for _, first, last in outermost)
-    }
-    for loop in dict.fromkeys(loop for loop, _, _ in outermost):
-        traced, in_all = wave.trips[loop]
-        excess = traced - max(1, round(in_all * part))
-        if excess > 0:
-            ranges += [(begin, end) for name, begin, end in outermost if name == loop][-excess:]
-    short = without(wave, sorted(ranges)) if ranges else wave
-    counts: defaultdict[str, int] = defaultdict(int)
-    for loop, _, _ in short.spans:
-        counts[loop] += 1
-    trips = {
-        loop: (counts[loop], max(counts[loop], round(in_all * (part if loop in fewer else 1))))
-        for loop, (_, in_all) in wave.trips.items()
-        if counts[loop]
-    }
-    return replace(short, trips=trips)
-
-
-def _with_part_more_waves(timing: Timing, removal: Removal, _: _Sites) -> Timing | None:
+def _with_part_more_waves(timing: Timing, removal: Removal, _: Sites) -> Timing | None:
     """More workgroups at a time, where some of the grid wait for others to end."""
     waits = timing.placement.busiest > timing.placement.resident
     return with_more_waves(timing, 1 + removal.part) if waits else None
 
 
-def _without_work(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
+def _without_work(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
     """Without a part of all waves' work, which is in vain; of a loop's work where it is in one.
 
     Of workgroups of one wave, which nobody else has, fewer workgroups are left.
@@ -422,10 +211,10 @@ def _without_work(timing: Timing, removal: Removal, sites: _Sites) -> Timing | N
     return timing.with_grid(grid, max(1, math.ceil(timing.placement.busiest * left)))
 
 
-def _without_iterations(timing: Timing, removal: Removal, sites: _Sites) -> Timing | None:
+def _without_iterations(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
     """Without a part of the iterations; where loops are in others, of the loads instead."""
     return with_fewer_iterations(timing, removal.part, removal.loops) or without_loads(
-        timing, _spread(timing, sorted(sites), removal.part)
+        timing, spread(timing, sorted(sites), removal.part)
     )
 
 
@@ -439,7 +228,7 @@ _CHANGES: Final[Mapping[CostGone, _Change]] = {
     "occupancy": with_more_waves,
     "workgroups": with_even_workgroups,
     "memory latency": lambda timing: with_latency(timing, 0.0),
-    "memory bandwidth": _without_bandwidth,
+    "memory bandwidth": without_bandwidth,
     "memory": _without_kinds(LOAD, STORE),
     "lds": _without_kinds(LDS),
     "barriers": _without_kinds(BARRIER),
@@ -447,7 +236,7 @@ _CHANGES: Final[Mapping[CostGone, _Change]] = {
     "matrix work": _without_kinds(MATRIX),
 }
 _CURES: Final[Mapping[Removed, _Cure]] = {
-    **dict.fromkeys(_KINDS, _without_instructions),
+    **dict.fromkeys(KINDS, _without_instructions),
     "scratch": _without_part_of_scratch,
     "lines": lambda timing, _, sites: with_fewest_lines(timing, sites),
     "conflicts": lambda timing, _, sites: without_conflicts(timing, sites),
