@@ -147,7 +147,9 @@ def occupancy_words(kernel: KernelReport) -> OccupancyWords:
         why = _why_llvm_differs(kernel)
         differs = f"LLVM prints {compiler}: {why}"
     step = value_of(m, "occupancy.next_step")
-    next_step = _step(step) if isinstance(step, Mapping) else ""
+    next_step = _in_use(kernel) if limiter in ("waves_per_eu", "vgpr_request") else ""
+    if not next_step and isinstance(step, Mapping):
+        next_step = _step(step)
     return OccupancyWords(
         resident=line, launch=launch, compiler=differs, why_compiler=why, step=next_step
     )
@@ -203,6 +205,15 @@ def _limiter(kernel: KernelReport, limiter: str) -> str:
     return f"{resource}{of_unit}{with_waves}"
 
 
+def _in_use(kernel: KernelReport) -> str:
+    """What would be resident if no more VGPRs were reserved than are used; "" where not known."""
+    used = int_of(kernel.metrics, "vgpr_count")
+    waves = int_of(kernel.metrics, "occupancy.by_vgpr_used")
+    if used is None or waves is None:
+        return ""
+    return f"the {plural(used, 'VGPR')} in use would allow {plural(waves, 'wave')}/SIMD"
+
+
 def _why_llvm_differs(kernel: KernelReport) -> str:
     """The resources that LLVM's occupancy ignores for a kernel, as a clause."""
     if kernel.demand is not None and kernel.demand.lds_from == "triton":
@@ -224,7 +235,7 @@ def cut(resource: str, amount: object) -> str:
     if resource == "lds":
         return f"{amount} B of LDS fewer"
     if resource == "waves_per_eu":
-        return f"asking for {amount} fewer VGPRs, by another waves_per_eu,"
+        return f"another waves_per_eu that asks for {amount} fewer VGPRs"
     if resource == "vgpr_request":
         return f"{amount} VGPRs fewer than are reserved"
     return f"{amount} fewer {_RESOURCES.get(resource, resource)}"
