@@ -23,7 +23,7 @@ from kinspect.inspector.model.time import Removal, Removed
 from kinspect.inspector.present.report import write_markdown, write_text
 from kinspect.inspector.report import json_brief, json_write
 from kinspect.inspector.report.json_read import SavedReport
-from kinspect.inspector.timing.savings import _sites
+from kinspect.inspector.timing.gone_sites import sites_of
 from msgspec.structs import replace
 
 from .test_lint_engine import access, kernel, loop, named, pack, rule, timed
@@ -316,8 +316,8 @@ def test_a_loop_s_code_is_its_own(loops: tuple[str, ...], sites: Any) -> None:
         blocks=[SimpleNamespace(start=a, stop=b) for a, b in bounds],
     )
     timing: Any = SimpleNamespace(function=function)
-    assert _sites(timing, Removal("vector", 1.0, loops)) == frozenset(sites)
-    assert _sites(timing, Removal("vector", 1.0, loops, (0, 2))) == {0, 2} & set(sites)
+    assert sites_of(timing, Removal("vector", 1.0, loops)) == frozenset(sites)
+    assert sites_of(timing, Removal("vector", 1.0, loops, (0, 2))) == {0, 2} & set(sites)
 
 
 @pytest.mark.parametrize(

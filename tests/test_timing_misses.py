@@ -139,7 +139,8 @@ def test_workgroups_that_share_a_loop_each_make_the_atomics_behind_it(
     whole = timing_of(*launch, resident=8)
     more = with_more_waves(whole)
     assert sum(whole.queued.values()) > 0
-    assert more is not None and more.workgroups_in_grid == 2 * workgroups
+    assert more is not None
+    assert more.workgroups_in_grid == 2 * workgroups
     assert sum(more.queued.values()) == pytest.approx(times * sum(whole.queued.values()))
 
 
