@@ -3,8 +3,9 @@
 Each script is copied, and the copy is worked on with what any program has: `kinspect lint --format
 agent` for findings, worst first, each with its id and the command that tries its cures; that
 command with `--format json` for a change that is rid of it; the change is made in the text of the
-script (`applied_changes.py`); and again, until nothing is left that a change helps. What has come
-of it is then asked of Triton alone (`seeded_checks.py`), which this loop knows nothing of.
+script (`applied_changes.py`); and again, until nothing is left that a change helps. Then the
+fastest of all changes is made, which the report's last command tries. What has come of it is asked
+of Triton alone (`seeded_checks.py`), which this loop knows nothing of.
 Without scripts: all of `seeded/`.
 """
 
@@ -35,6 +36,7 @@ CHARACTERS_PER_TOKEN = 4
 """An estimate: no tokenizer is at hand."""
 _FINDING = re.compile(r"^finding (?P<id>[0-9a-f]+) (?P<rule>\S+) (?P<severity>\S+)")
 _TRY = re.compile(r"^  try (?P<command>kinspect .*)$")
+_TRY_ALL = re.compile(r"^try (?P<command>kinspect .*)$", re.MULTILINE)
 
 
 class PrintedFinding(Struct, frozen=True):
@@ -82,7 +84,9 @@ def repaired(script: Path, folder: Path) -> Repair:
             repair.first = findings[0].rule if findings else ""
         repair.remarks = []
         if not any(_cured(finding, repair) for finding in findings):
-            break
+            whole = ["analyze", copy.name, "--arch", ARCH, "--format", "agent"]
+            if not _made_faster(report + _kinspect(whole, folder), repair):
+                break
     return repair
 
 
@@ -102,20 +106,41 @@ def _cured(finding: PrintedFinding, repair: Repair) -> bool:
     result = json.loads(_kinspect([*words, "--format", "json"], repair.script.parent))
     for kernel in result["kernels"]:
         for tried in _trials(kernel, finding):
-            if not tried["helped"]:
-                continue
-            try:
-                text = repair.script.read_text()
-                for change in tried["change"]:
-                    text = applied(text, kernel["name"], change)
-            except NotMechanicalError as error:
-                repair.remarks.append(f"{finding.rule}: {error}")
-                continue
-            repair.script.write_text(text)
-            repair.changes.append(" and ".join(map(_named, tried["change"])))
-            return True
+            if tried["helped"] and _is_made(kernel["name"], tried["change"], finding.rule, repair):
+                return True
     repair.remarks.append(f"{finding.rule}: no change cures it")
     return False
+
+
+def _made_faster(report: str, repair: Repair) -> bool:
+    """Makes the fastest change of all that are tried; returns whether there was one."""
+    for command in dict.fromkeys(_TRY_ALL.findall(report)):
+        words = shlex.split(command)[1:]
+        result = json.loads(_kinspect([*words, "--format", "json"], repair.script.parent))
+        for kernel in result["kernels"]:
+            for row in kernel["tried"]:
+                is_faster = row["time"] is not None and row["time"]["verdict"] == "faster"
+                if (
+                    is_faster
+                    and not row["new_errors"]
+                    and _is_made(kernel["name"], row["change"], "try", repair)
+                ):
+                    return True
+    return False
+
+
+def _is_made(kernel: str, changes: Sequence[dict[str, Any]], why: str, repair: Repair) -> bool:
+    """Makes changes in the script; False where it does not say in one place what to change."""
+    text = repair.script.read_text()
+    try:
+        for change in changes:
+            text = applied(text, kernel, change)
+    except NotMechanicalError as error:
+        repair.remarks.append(f"{why}: {error}")
+        return False
+    repair.script.write_text(text)
+    repair.changes.append(" and ".join(map(_named, changes)))
+    return True
 
 
 def _trials(kernel: dict[str, Any], finding: PrintedFinding) -> list[dict[str, Any]]:

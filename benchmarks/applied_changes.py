@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
+UPCAST = ".to(tl.float32) of both operands of tl.dot"
 LOG2_E = "1.4426950408889634"
 Edit = tuple[int, int, str]
 """Offsets in the UTF-8 source, and the text between them."""
@@ -38,6 +39,8 @@ def applied(source: str, kernel: str, change: dict[str, Any]) -> str:
         edits = script.annotation(name)
     elif kind == "source" and name == "tl.exp(x)":
         edits = script.exponentials()
+    elif kind == "source" and name == UPCAST:
+        edits = script.without_upcasts()
     elif kind == "source" and change["value"] is None:
         edits = script.without_keyword(name)
     elif kind == "source" and name == "tl.range's num_stages":
@@ -132,6 +135,29 @@ class _Script:
                 comma = len(after) - len(after.lstrip().removeprefix(b",").lstrip())
                 return [(first, last + comma, "")]
         raise NotMechanicalError(f"no decorator of {self._function.name} has {name}")
+
+    def without_upcasts(self) -> list[Edit]:
+        """`x.to(tl.float32)` as `x` where it, or a name for it, is an operand of a `tl.dot`."""
+        products = [
+            node
+            for node in ast.walk(self._function)
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "tl.dot"
+        ]
+        operands = [operand for call in products for operand in call.args[:2]]
+        names = {operand.id for operand in operands if isinstance(operand, ast.Name)}
+        operands += [
+            node.value
+            for node in ast.walk(self._function)
+            if isinstance(node, ast.Assign) and {ast.unparse(at) for at in node.targets} & names
+        ]
+        edits: list[Edit] = []
+        for operand in operands:
+            if isinstance(operand, ast.Call) and ast.unparse(operand).endswith(".to(tl.float32)"):
+                assert isinstance(operand.func, ast.Attribute)
+                edits.append((self._end(operand.func.value), self._end(operand), ""))
+        if not edits:
+            raise NotMechanicalError(f"{self._function.name} converts no operand itself")
+        return edits
 
     def range_stages(self, value: str) -> list[Edit]:
         edits = [

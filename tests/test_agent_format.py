@@ -56,7 +56,7 @@ def test_a_kernel_in_short_has_its_time_and_first_findings(report: Report) -> No
     )
     text = written(replace(report, kernels=(replace(kernel, findings=findings),)), whole=False)
     assert [line.split()[0] for line in text.splitlines() if not line.startswith(" ")] == [
-        *("kernel", "time", "figures", "finding", "finding", "finding", "3"),
+        *("kernel", "time", "figures", "finding", "finding", "finding", "try", "3"),
     ]
     assert "3 more findings, loops, accesses, code; a finding by its id: kinspect show " in text
     assert len(written(report, whole=False).encode()) < len(written(report).encode()) / 1.5

@@ -376,19 +376,28 @@ def test_trips_and_addresses_from_memory_are_known_to_be_such() -> None:
     assert looped(f"{_NARROW}{wait}{gather}{wait}").decided_at != frozenset()
 
 
+def test_workgroups_of_fewer_waves_leave_room_for_more_of_them() -> None:
+    four = looped(f"{_NARROW}  s_waitcnt vmcnt(0)\n", 256)
+    one = looped(f"{_NARROW}  s_waitcnt vmcnt(0)\n", 64, resident=4)
+    roomy = replace(four, resident_with=lambda _, waves: 4 // waves)
+    removal = Removal("work", 0.75)
+    assert saves(four, removal) < 10
+    assert saves(roomy, removal) == pytest.approx(gain(four, one), abs=2)
+
+
 def test_earlier_loads_hold_registers_that_leave_room_for_fewer_workgroups() -> None:
     wait = "  s_waitcnt vmcnt(0)\n  v_add_f32 v2, v2, v8\n"
     alone = looped(_NARROW + wait, resident=4)
     asked: list[int] = []
 
-    def one_fits(registers: int) -> int:
+    def one_fits(registers: int, _waves: int) -> int:
         asked.append(registers)
         return 1
 
     removal = Removal("earlier loads")
     assert saves(alone, removal) > saves(replace(alone, resident_with=one_fits), removal)
     assert set(asked) == {4}
-    assert saves(replace(alone, resident_with=lambda _: 4), removal) == saves(alone, removal)
+    assert saves(replace(alone, resident_with=lambda *_: 4), removal) == saves(alone, removal)
 
 
 def test_shorter_waits_of_a_loop_save_what_waves_spend_in_it() -> None:

@@ -24,6 +24,7 @@ from kinspect.inspector.cli.main import main
 from kinspect.inspector.compare.sweep.figures import Figures
 from kinspect.inspector.compare.times import EQUAL, is_faster, time_change
 from kinspect.inspector.compare.trials import capturing, trial_run
+from kinspect.inspector.compare.trials.candidates import Candidates
 from kinspect.inspector.compare.trials.capturing import other_work
 from kinspect.inspector.compare.trials.combining import Tried, best_two
 from kinspect.inspector.compare.trials.outcome import (
@@ -703,6 +704,32 @@ def test_a_rule_that_only_fell_silent_is_not_cured(spilling: tuple[TryRequest, R
     assert told["waves_per_eu=0"].gone is None
 
 
+def test_a_change_whose_time_is_not_known_is_no_cure_of_a_timed_kernel(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    def work(job: Job) -> TrialOutcome:
+        outcome = run_trial(job)
+        assert outcome.figures is not None
+        return replace(outcome, figures=replace(outcome.figures, time_us=None))
+
+    (kernel,) = (trials := tried(*spilling, work)).result().kernels
+    assert outcomes(trials, "KI037")["waves_per_eu=0"].gone
+    assert not any(row.cures or row.trial.helped for row in kernel.rows)
+
+
+def test_what_would_save_little_is_tried_where_its_rule_is_asked_for(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    request, report = spilling
+    (kernel,) = report.kernels
+    (spills,) = (finding for finding in kernel.findings if finding.rule == "KI037")
+    others = tuple(finding for finding in kernel.findings if finding != spills)
+    small = replace(report, kernels=(replace(kernel, findings=others, leads=(spills,)),))
+    assert outcomes(tried(request, small), "KI037")["waves_per_eu=0"].helped
+    unasked = tried(replace(request, rules=None), small).result().kernels
+    assert "KI037" not in {found.rule for each in unasked for found in each.kernel.findings}
+
+
 def test_a_launch_that_does_other_work_has_no_time(product_tried: Trials) -> None:
     """Half of BLOCK_M needs twice the programs; half of BLOCK_K, which the loop takes, does not."""
     (kernel,) = product_tried.result().kernels
@@ -776,6 +803,7 @@ def test_a_finding_is_gone_only_where_nothing_says_the_same_of_its_loop() -> Non
         ({"BLOCK_D": 64, "BLOCK_DMODEL": 32}, {}, set(), ()),
         ({"BK": 64, "K": 64, "BV": 32}, {}, {"BV"}, ()),
         ({"BLOCK": 1024}, {}, set(), ()),
+        ({"BLOCK_M": 1, "TILE": 1, "GROUP": 1}, {}, {"BLOCK_M", "TILE"}, ()),
         ({"BLOCK": 4096}, {}, {"BLOCK"}, ()),
         ({"BLOCK": 4096, "N": 4096}, {}, {"BLOCK"}, ()),
         ({"BLOCK_N": 4096, "N": 4096}, {}, set(), ()),
@@ -802,6 +830,24 @@ def test_only_tiles_are_cut(
     variant = replace(kernel.variant, ttir=dot, constexprs=constexprs, values={})
     space = space_of(replace(kernel, variant=variant), own)
     assert (set(space.tiles), space.switches) == (tiles, switches)
+
+
+def test_numbers_of_parts_are_changed_where_the_launch_follows(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    (kernel,) = spilling[1].kernels
+    base = kernel.variant
+    assert base is not None
+    base = replace(base, constexprs={"SPLIT_K": 1, "SPLITTER": 4}, grid=(8, 1, 1))
+    kernel = replace(kernel, variant=base)
+    space = space_of(kernel, {})
+    assert space.splits == {"SPLIT_K"}
+    made = Candidates(kernel, space, options=(), environment={}, catalogue=catalogue())
+    splits = [c.value for (c,) in made.neighbours() if c.name == "SPLIT_K"]
+    assert splits == [2, 4, 16]
+    twice = replace(base, constexprs={"SPLIT_K": 2, "SPLITTER": 4})
+    assert other_work(twice, base) == "the grid does not follow SPLIT_K"
+    assert other_work(replace(twice, grid=(8, 2, 1)), base) == ""
 
 
 @pytest.mark.parametrize(

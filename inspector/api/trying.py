@@ -57,8 +57,7 @@ def try_(
             code without its TTIR, as assembly and reports that were loaded.
     """
     pack, ids = judging_pack(tuple(rules))
-    # What is asked for by name is tried, whatever it would save.
-    wanted = timing(AnalysisOptions(rules=pack), prices=not rules)
+    wanted = timing(AnalysisOptions(rules=pack))
     if isinstance(target, (Analysis, AnalyzedKernel)):
         if args or options or any(value is not None for value in (arch, kernel, grid)):
             raise KinspectError(

@@ -95,9 +95,8 @@ def try_command(
     What was compiled before comes from the store; after Ctrl-C the same command continues.
     """
     pack, ids = judging_pack(split_list(",".join(rules)))
-    # What is asked for by name is tried, whatever it would save.
     how = {} if arguments is None else {"arguments": arguments}
-    analysis = timing(AnalysisOptions(rules=pack), prices=not rules, **how)
+    analysis = timing(AnalysisOptions(rules=pack), **how)
     run = target.request(analysis=analysis)
     end_as_interrupted()
     progress = CompileProgress()

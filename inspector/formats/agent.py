@@ -289,6 +289,8 @@ def _kernel(
     findings = [(finding, finding.message) for finding in kernel.findings]
     shown = findings if whole else findings[:MOST_FINDINGS]
     yield from finding_blocks(shown, subject, short, budget, calls, to_try)
+    if kernel.time is not None and subject.is_compiled:
+        yield f"try {calls.try_cures(subject)}"
     if not whole:
         more = len(findings) - len(shown)
         left_out = f"{view.plural(more, 'more finding')}, " if more else ""

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-_COMPILED = (".py", ".ttir", ".ttgir")
+_COMPILED = (".py", ".ttir", ".ttgir", ".hip", ".cu")
 """Endings of files of which `kinspect try` can compile other versions."""
 
 

@@ -65,6 +65,8 @@ def _kernel(
     findings = [(g.first, lint_view.message_of(g, of_several=variants > 1)) for g in groups]
     to_try = frozenset[str]().union(*(group.kernel.to_try for group in groups))
     yield from finding_blocks(findings, subject, short, budget, calls, to_try)
+    if subject.is_compiled:
+        yield f"try {calls.try_cures(subject)}"
 
 
 def _subject(kernel: CheckedKernel, short: Mapping[str, str]) -> AgentSubject:

@@ -197,7 +197,8 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Args:
         option: an option of Triton's backend, such as num_warps.
-        constexpr: a constexpr of the kernel by name; `tile` for each of its block sizes.
+        constexpr: a constexpr of the kernel by name; `tile` for each of its block sizes, `split`
+            for each number of parts into which the launch cuts work (`SPLIT_K`, `NUM_SPLITS`).
         env: an environment variable that Triton reads while it compiles.
         source: a change of the source that can be made mechanically: `exp2` writes exponentials to
             the base of 2, of arguments times log2(e); `specialise` drops do_not_specialize and the

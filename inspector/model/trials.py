@@ -74,6 +74,8 @@ class Trial(Struct, frozen=True):
         failure: why there are no figures; "" where there are.
         time: of the launch; None where it is not known of both the kernel and the change.
         no_time: why it is not known; "" where it is.
+        is_baseline_timed: whether the unchanged kernel's time is known: without its own, a change
+            is no cure then.
     """
 
     change: tuple[Change, ...]
@@ -88,6 +90,7 @@ class Trial(Struct, frozen=True):
     failure: str = ""
     time: TimeChange | None = None
     no_time: str = ""
+    is_baseline_timed: bool = False
 
     @property
     def same_code(self) -> bool:
@@ -96,7 +99,9 @@ class Trial(Struct, frozen=True):
 
     @property
     def helped(self) -> bool:
-        """Whether the launch is faster; where no time is known, whether the finding is gone."""
+        """Whether the launch is faster; where nothing is timed, whether the finding is gone."""
         if self.failure or self.launches is False or self.new_errors:
             return False
-        return self.time.verdict == "faster" if self.time is not None else bool(self.gone)
+        if self.time is not None:
+            return self.time.verdict == "faster"
+        return not self.is_baseline_timed and bool(self.gone)

@@ -401,19 +401,21 @@ def _resident(report: KernelReport) -> int:
     return resident
 
 
-def _resident_with(report: KernelReport, machine: Machine, registers: int) -> int:
-    """Workgroups that a compute unit holds where each wave keeps some VGPRs more."""
+def _resident_with(report: KernelReport, machine: Machine, registers: int, waves: int) -> int:
+    """As of `Timing.resident_with`."""
     demand = report.demand
     if demand is None or demand.vgprs is None:
         return _resident(report)
     tiles = sum(
         buffer.allocated or buffer.size or 0
         for buffer in report.lds_buffers
-        if buffer.kind == "pipelined" or (buffer.kind == "operand" and buffer.in_loop)
+        if registers
+        and (buffer.kind == "pipelined" or (buffer.kind == "operand" and buffer.in_loop))
     )
     more = replace(
         demand,
         vgprs=demand.vgprs + registers,
+        waves_per_workgroup=waves,
         lds_bytes=None if demand.lds_bytes is None else max(demand.lds_bytes, tiles),
     )
     held = occupancy(machine, more).workgroups_per_cu

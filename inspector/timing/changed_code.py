@@ -249,7 +249,8 @@ def _holding(timing: Timing, registers: int) -> Timing:
     placement = timing.placement
     if timing.resident_with is None or placement.busiest <= 1:
         return timing
-    resident = max(1, min(placement.resident, timing.resident_with(registers)))
+    waves = max(map(len, timing.workgroups))
+    resident = max(1, min(placement.resident, timing.resident_with(registers, waves)))
     return replace(timing, placement=replace(placement, resident=resident))
 
 

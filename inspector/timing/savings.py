@@ -205,10 +205,22 @@ def _without_work(timing: Timing, removal: Removal, sites: Sites) -> Timing | No
     waves = max(map(len, timing.workgroups))
     kept = max(1, math.ceil(waves * left))
     if kept < waves:
-        fewer = replace(timing, workgroups=[group[:kept] for group in timing.workgroups])
+        fewer = _of_waves(timing, kept)
         return _without_work(fewer, replace(removal, part=1 - left * waves / kept), sites)
     grid = max(1, math.ceil(timing.workgroups_in_grid * left))
     return timing.with_grid(grid, max(1, math.ceil(timing.placement.busiest * left)))
+
+
+def _of_waves(timing: Timing, kept: int) -> Timing:
+    """The launch with fewer waves in a workgroup, so that more workgroups fit at a time."""
+    placement, resident = timing.placement, timing.placement.resident
+    if timing.resident_with is not None:
+        resident = max(resident, min(placement.busiest, timing.resident_with(0, kept)))
+    return replace(
+        timing,
+        workgroups=[group[:kept] for group in timing.workgroups],
+        placement=replace(placement, resident=resident),
+    )
 
 
 def _without_iterations(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:

@@ -61,7 +61,8 @@ class Timing(Struct, frozen=True):
         queued: by instruction, the atomics of the whole grid that go to the line which gets most.
         last: the last workgroup by itself, where it runs a loop that no simulated one runs.
         resident_with: workgroups that a compute unit holds at a time where each wave keeps so many
-            VGPRs more and all tiles of the loops have their own LDS; None where that is not known.
+            VGPRs more, with all tiles of the loops in LDS of their own if these are any, and where
+            each has so many waves; None where that is not known.
         periods: id of a loop -> iterations in which its lanes come to other lines, as of `Trace`.
     """
 
@@ -81,7 +82,7 @@ class Timing(Struct, frozen=True):
     decided_at: frozenset[int] | None = frozenset()
     queued: Mapping[int, float] = {}
     last: Timing | None = None
-    resident_with: Callable[[int], int] | None = None
+    resident_with: Callable[[int, int], int] | None = None
     periods: Mapping[str, int] = {}
 
     @property

@@ -44,8 +44,8 @@ from .source_changes import (
 )
 from .space import Space
 
-TILE, SWITCH = "tile", "switch"
-"""What a cure calls each of the kernel's block sizes, and each of its boolean constexprs."""
+TILE, SPLIT, SWITCH = "tile", "split", "switch"
+"""What a cure calls each of the kernel's block sizes, numbers of parts, and boolean constexprs."""
 MINIMUM_OF_REGISTERS = "amdgpu-sched-strategy=iterative-minreg"
 
 _SPILL_CURES = (
@@ -74,6 +74,8 @@ _BY_TAG: Mapping[str, tuple[Cure, ...]] = MappingProxyType(
 )
 """Subject of a rule -> cures where it has none of its own. Of other subjects no option is known."""
 _STEPS_OF_TILES = Cure(constexpr=TILE, factors=(2.0, 0.5))
+# Parts of a loop may lose the alignment of its start: one step is not enough to tell.
+_STEPS_OF_SPLITS = Cure(constexpr=SPLIT, factors=(0.5, 2.0, 4.0, 16.0))
 _TIMES_THE_RATE: Mapping[str, str] = MappingProxyType(
     {"tf32": "matrix.rate.xf32", "bf16x3": "matrix.rate.split"}
 )
@@ -137,12 +139,14 @@ class Candidates:
         return tuple(changes.values())
 
     def neighbours(self) -> Iterator[tuple[Change, ...]]:
-        """Yields the configurations beside the kernel's own: waves, tiles, then stages of loops."""
+        """Yields the configurations beside the kernel's own: waves, tiles, splits, stages."""
         waves = self._options.get("num_warps", _DEFAULTS["num_warps"])
         if isinstance(waves, int):
             yield from self._to("num_warps", (2 * waves, waves // 2))
         for name in self._space.tiles:
             yield from ((change,) for change in self._of_tile(name, _STEPS_OF_TILES))
+        for name in self._space.splits:
+            yield from ((change,) for change in self._of_split(name, _STEPS_OF_SPLITS))
         stages = self._options.get("num_stages", _DEFAULTS["num_stages"])
         is_read = self._space.has_dots and not self._loops.override_the_option
         if isinstance(stages, int) and is_read:
@@ -169,6 +173,9 @@ class Candidates:
         elif cure.constexpr == TILE:
             for name in self._space.tiles:
                 yield from self._of_tile(name, cure)
+        elif cure.constexpr == SPLIT:
+            for name in self._space.splits:
+                yield from self._of_split(name, cure)
         elif cure.constexpr == SWITCH:
             for name in self._space.switches:
                 is_on = self._constexpr(name)
@@ -275,6 +282,12 @@ class Candidates:
             value = self._space.scaled(name, before, factor)
             if value is not None and value != before:
                 yield Change("constexpr", name, value, before)
+
+    def _of_split(self, name: str, cure: Cure) -> Iterator[Change]:
+        before = self._constexpr(name)
+        if isinstance(before, int):
+            values = (int(before * factor) for factor in cure.factors)
+            yield from (Change("constexpr", name, value, before) for value in values if value > 0)
 
     def _constexpr(self, name: str) -> Scalar:
         variant = self._variant

@@ -23,7 +23,7 @@ from .argument_changes import (
     without_annotation,
 )
 from .source_changes import with_source_changes
-from .space import of_program_ids
+from .space import is_split, of_program_ids
 
 if TYPE_CHECKING:
     from ...compile.pool import Compiler
@@ -74,9 +74,10 @@ def other_work(variant: Variant, base: Variant) -> str:
     """
     if base.grid is None or variant.grid != base.grid:
         return ""
-    if of_program_ids(variant.ttir) == of_program_ids(base.ttir):
-        return ""
     changed = [n for n, v in variant.constexprs.items() if base.constexprs.get(n) != v]
+    is_alike = of_program_ids(variant.ttir) == of_program_ids(base.ttir)
+    if is_alike and not any(map(is_split, changed)):
+        return ""
     return f"the grid does not follow {', '.join(changed)}"
 
 

@@ -17,11 +17,14 @@ from .candidates import values_of
 from .combining import Tried, best_two, differences, merit, pairs_across
 from .outcome import TrialOutcome, as_metrics, is_gone, kin_of, new_rules, placed
 from .source_changes import RANGE_STAGES, key_of
+from .space import is_split
 from .trial_results import KernelTrials, TrialRow
 
 WAVES = "num_warps"
 FURTHEST = 4
 """Times as many waves as before, or as few, beyond which no further step is tried."""
+FURTHEST_SPLIT = 64
+"""The same of the parts into which work is cut: one program may be left of hundreds."""
 
 
 class KernelTrialsProgress:
@@ -49,7 +52,7 @@ class KernelTrialsProgress:
         self._other_work: dict[int, str] = {}
         self._rules = {rule.text.id: rule for rule in pack.rules}
         self._kin = kin_of(pack)
-        self._placed = placed(kernel.findings, kernel)
+        self._placed = placed(kernel.facts, kernel)  # those of findings first
         self._figures = figures_of(kernel)
         # Of a kernel that cannot be launched other rules say nothing: what they find is not new.
         self._silences = any(
@@ -113,7 +116,8 @@ class KernelTrialsProgress:
             return None
         grows = value > before
         largest, least = max(value, before), min(value, before)
-        if largest > before * FURTHEST or least * FURTHEST < before:
+        furthest = FURTHEST_SPLIT if is_split(change.name) else FURTHEST
+        if largest > before * furthest or least * furthest < before:
             return None
         former = self._us_at(replace(change, value=value // 2 if grows else value * 2))
         if former is None or not is_faster(after, former):
@@ -367,6 +371,7 @@ class KernelTrialsProgress:
             launches=_launches(outcome.figures),
             time=time,
             no_time="" if time is not None else no_time,
+            is_baseline_timed=self._figures.time_us is not None,
         )
 
     def _forbidding(self, outcome: TrialOutcome, *, is_timed: bool) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ _TILE = re.compile(
     r"(?i)^(BLOCK|TILE|SIZ_B|B[A-Z]$|B[A-Z]_SIZE$|.*_BLOCK(_SIZE)?$|.*_TILE(_SIZE)?$)"
 )
 _NO_TILE = re.compile(r"(?i)MODEL|HEAD|STRIDE|GROUP|DIM|^BLOCK_(SIZE_)?D|NUM_|^N_")
+_SPLITS = re.compile(r"(?i)(^|_)SPLITS?(_|$)")
 _STEM = re.compile(r"(?i)^(BLOCK_SIZE_|BLOCK_|TILE_SIZE_|TILE_|B)")
 _DOT = re.compile(r"\btt\.dot(?:_scaled)?\b.*")
 _CONSTANT = re.compile(r"(?P<name>%[\w.]+) = arith\.constant (?P<value>\d+) : i(?:32|64)\b")
@@ -44,6 +45,7 @@ class Space(Struct, frozen=True):
         tiles: block sizes -> the values that the file names for them; none: it names none.
         steps: the tiles by which a loop advances: half of one divides what it divides.
         parts: the tiles that a program takes by its number: the launch has as many as it needs.
+        splits: into how many parts the launch cuts work that one program could do.
     """
 
     tiles: Mapping[str, tuple[int, ...]]
@@ -51,6 +53,7 @@ class Space(Struct, frozen=True):
     has_dots: bool
     steps: frozenset[str] = frozenset()
     parts: frozenset[str] = frozenset()
+    splits: frozenset[str] = frozenset()
 
     def scaled(self, name: str, value: int, factor: float) -> int | None:
         """The value to try for a tile; None where there is none in that direction.
@@ -79,30 +82,45 @@ def space_of(kernel: KernelReport, own: Mapping[str, Sequence[Scalar]]) -> Space
     extents = _dot_extents(variant.ttir)
     loop_steps, factors = _loop_steps(variant.ttir), _program_factors(variant.ttir)
     tiles: dict[str, tuple[int, ...]] = {}
-    steps, parts = set(), set()
+    steps, parts, splits = set[str](), set[str](), set[str]()
     switches = []
     for name, value in variant.constexprs.items():
         values = own.get(name, ())
         if isinstance(value, bool):
             if all(isinstance(v, bool) for v in values) and len(set(values)) > 1:
                 switches.append(name)
-        elif isinstance(value, int) and value > 1 and _TILE.match(name):
+        elif isinstance(value, int) and is_split(name):
+            splits.add(name)
+        elif isinstance(value, int) and value >= 1 and _TILE.match(name):
             numbers = tuple(v for v in values if isinstance(v, int) and not isinstance(v, bool))
             is_tile = not _NO_TILE.search(name) and not _is_whole(name, value, variant)
-            if len(set(numbers)) > 1 or (is_tile and value in extents | loop_steps | factors):
+            # The compiler drops a factor of 1.
+            is_part = is_tile and value in factors | {1}
+            if len(set(numbers)) > 1 or is_part or (is_tile and value in extents | loop_steps):
                 tiles[name] = numbers
             if is_tile and value in loop_steps:
                 steps.add(name)
-            if is_tile and value in factors:
+            if is_part:
                 parts.add(name)
-    return Space(tiles, tuple(switches), bool(extents), frozenset(steps), frozenset(parts))
+    return Space(
+        *(tiles, tuple(switches), bool(extents)),
+        *map(frozenset, (steps, parts, splits)),
+    )
+
+
+def is_split(name: str) -> bool:
+    """Whether a constexpr says into how many parts a launch cuts work: `SPLIT_K`, `NUM_SPLITS`."""
+    return _SPLITS.search(name) is not None
 
 
 def _is_whole(name: str, value: int, variant: Variant) -> bool:
     """Whether a block is as long as the size that it is a block of, such as BK of K."""
     stem = _STEM.sub("", name).upper()
     sizes = {**variant.constexprs, **(variant.values or {})}
-    return any(size.upper() in (stem, f"N_{stem}") and sizes[size] == value for size in sizes)
+    return any(
+        size != name and size.upper() in (stem, f"N_{stem}") and sizes[size] == value
+        for size in sizes
+    )
 
 
 def own_space(path: str, kernels: Iterable[KernelReport]) -> dict[str, dict[str, list[Scalar]]]:

@@ -107,7 +107,8 @@ class Trials:
         self, request: TryRequest, report: Report, specialise: Specialise | None = None
     ) -> None:
         self._request = request
-        self._report = report
+        kernels = [_with_asked(kernel, request.rules) for kernel in report.kernels]
+        self._report = replace(report, kernels=tuple(kernels))
         self._specialise = specialise
         self._run = replace(request.run, passes=False)
         self._settings = settings_of(
@@ -415,6 +416,15 @@ def with_trials(report: Report, run: TrialRun) -> Report:
     """A report whose findings have what was tried for them."""
     by_id = {trials.kernel.id: trials.kernel for trials in run.kernels}
     return replace(report, kernels=tuple(by_id.get(kernel.id, kernel) for kernel in report.kernels))
+
+
+def _with_asked(kernel: KernelReport, rules: frozenset[str] | None) -> KernelReport:
+    """The kernel whose leads of rules that are asked for by name are findings, too."""
+    asked = tuple(lead for lead in kernel.leads if lead.rule in (rules or ()))
+    if not asked:
+        return kernel
+    leads = tuple(lead for lead in kernel.leads if lead not in asked)
+    return replace(kernel, findings=(*kernel.findings, *asked), leads=leads)
 
 
 def _label(kernel: KernelReport) -> str:
