@@ -31,7 +31,7 @@ from .seeded_checks import CHECKS
 
 SEEDED = Path(__file__).parent / "seeded"
 ARCH = "gfx942"
-MOST_ROUNDS = 4
+MOST_ROUNDS = 8
 CHARACTERS_PER_TOKEN = 4
 """An estimate: no tokenizer is at hand."""
 _FINDING = re.compile(r"^finding (?P<id>[0-9a-f]+) (?P<rule>\S+) (?P<severity>\S+)")

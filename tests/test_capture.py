@@ -121,6 +121,50 @@ def test_a_launch_is_what_triton_would_make_of_it(capture: Any, tmp_path: Path) 
     assert big["grid"] == [3 * 2**30 // 256, 1, 1]
 
 
+SIZES = """
+for size in SIZES:
+    run_copy(torch.randn(size, device="cuda"))
+"""
+LARGE = 1 << 22
+
+
+def test_of_several_launches_the_largest_counts(capture: Any) -> None:
+    """Also where the first was compiled, and its report made, before there was any other."""
+    (alone,) = capture(SIZES.replace("SIZES", f"[{LARGE}]"))[0]["kernels"]
+    wait = "\nimport time; time.sleep(3)\n"
+    body = SIZES.replace("SIZES", "[1024]") + wait + SIZES.replace("SIZES", f"[{LARGE}, 2048]")
+    report, stderr = capture(body)
+    assert not report["errors"], stderr
+    (kernel,) = report["kernels"]
+    variant = kernel["variant"]
+    assert variant["grid"] == [LARGE // 256, 1, 1]
+    assert variant["values"] == {"n": LARGE}
+    assert variant["launches"] == 3
+    assert kernel["time"]["us"] == alone["time"]["us"] > 9
+    assert "launched with 3 grids: 4x1x1, 16384x1x1, 8x1x1; the largest counts: 16384x1x1" in (
+        " ".join(kernel["notes"])
+    )
+
+
+def test_a_launch_with_larger_tensors_counts_at_the_same_grid(capture: Any) -> None:
+    body = """
+    for size in (1024, 1 << 20, 4096):
+        x = torch.randn(size, device="cuda")
+        copy[(4,)](x, torch.empty_like(x), size, BLOCK=256)
+    """
+    ((_, variant),) = variants(capture(body)[0])
+    assert variant["values"] == {"n": 1 << 20}
+
+
+def test_points_of_a_sweep_are_timed_at_their_largest_launch(tool: Tool, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(KERNELS + SIZES.replace("SIZES", f"[1024, {LARGE}, 2048]"))
+    done = tool("sweep", "script.py", "--set", "BLOCK=256,512", "--format", "json")
+    (table,) = json.loads(done.stdout)["tables"]
+    times = [row["figures"]["time_us"] for row in table["rows"]]
+    assert len(times) == 2
+    assert all(us > 8 for us in times)
+
+
 AUTOTUNED = """
 seen = []
 

@@ -56,7 +56,7 @@ class CaptureOptions(Struct, frozen=True):
         points: values of parameters that a kernel is launched with, in place of a product of axes;
             those that name what a kernel does not have are left out for it.
         like: whole numbers by argument: of each specialisation the launch that passes most of them
-            is recorded; none: the first launch.
+            is recorded, of several the largest.
         most_tuned: limit of the points of all TUNING spaces of a file together, where max_configs
             is None; None for no limit.
         all_configs: whether a sweep covers all autotune configurations.

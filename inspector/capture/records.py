@@ -51,10 +51,14 @@ _OF_RUNS = frozenset(("assumptions", "emulated", "passed"))
 
 
 class _Launches(Struct, frozen=True):
-    """How often a variant was launched, and with which grids how often."""
+    """How often a variant was launched, and with which grids how often.
+
+    `largest`: the launch that does most, as fields of a variant's record; None: the recorded one.
+    """
 
     count: int | None
     grids: tuple[tuple[tuple[int, ...], int], ...]
+    largest: dict[str, Any] | None = None
 
 
 class CapturedVariant(Struct, frozen=True):
@@ -120,7 +124,9 @@ class CaptureOutcome:
         elif "launches" in record:
             arch = convert(record.get("arch") or "", str)
             for key, facts in convert(record["launches"], dict[str, _Launches]).items():
-                self._launches[arch, key] = facts
+                self._launches[arch, key] = (
+                    replace(facts, largest=None) if self._is_foreign else facts
+                )
         else:
             self._add_failure(record)
         return None
@@ -174,7 +180,6 @@ def is_foreign(plan: CapturePlan) -> bool:
 
 def variant_of_record(fields: Mapping[str, Any], triton_version: str | None) -> Variant:
     """The variant that a record describes."""
-    grid, site = fields.get("grid"), fields.get("call_site")
     return Variant(
         kernel=fields["kernel"],
         arch=fields["arch"],
@@ -188,8 +193,6 @@ def variant_of_record(fields: Mapping[str, Any], triton_version: str | None) -> 
         source=SourceLoc(fields["file"], fields["line"]) if fields.get("file") else None,
         qualname=fields["qualname"],
         case=fields["case"],
-        grid=tuple(grid) if grid is not None else None,
-        call_site=SourceLoc(site["file"], site["line"]) if site else None,
         triton_version=triton_version,
         tuning=fields.get("tuning"),
         launches=fields.get("launches"),
@@ -197,10 +200,20 @@ def variant_of_record(fields: Mapping[str, Any], triton_version: str | None) -> 
         assumptions=tuple(map(_assumption, fields.get("assumptions") or ())),
         emulated=tuple(map(_emulated, fields.get("emulated") or ())),
         unspecialised=fields.get("unspecialised"),
-        values=fields.get("values"),
         generator=fields.get("generator"),
-        passed=_passed(fields.get("passed")),
+        **_launch_of(fields),
     )
+
+
+def _launch_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a variant that are of the recorded launch."""
+    grid, site = fields.get("grid"), fields.get("call_site")
+    return {
+        "grid": tuple(grid) if grid is not None else None,
+        "call_site": SourceLoc(site["file"], site["line"]) if site else None,
+        "values": fields.get("values"),
+        "passed": _passed(fields.get("passed")),
+    }
 
 
 def _passed(fields: Mapping[str, Any] | None) -> Passed | None:
@@ -360,8 +373,15 @@ def _on_assumptions(
 def _with_launches(variant: Variant, facts: _Launches | None) -> Variant:
     if facts is None:
         return variant
+    if facts.largest is not None:
+        variant = replace(variant, **_launch_of(facts.largest))
     notes = variant.notes
     if len(facts.grids) > 1:
-        grids = ", ".join("x".join(map(str, grid)) for grid, _ in facts.grids)
-        notes = (*notes, f"launched with {len(facts.grids)} grids: {grids}")
+        grids = ", ".join(_extents(grid) for grid, _ in facts.grids)
+        largest = f"; the largest counts: {_extents(variant.grid)}" if variant.grid else ""
+        notes = (*notes, f"launched with {len(facts.grids)} grids: {grids}{largest}")
     return replace(variant, launches=facts.count, notes=notes)
+
+
+def _extents(grid: Sequence[int]) -> str:
+    return "x".join(map(str, grid))

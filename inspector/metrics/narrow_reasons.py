@@ -95,7 +95,7 @@ class LaunchedArgument(Struct, frozen=True):
         hides_one: what keeps Triton from noting that the argument is 1: `do_not_specialize`; empty
             where nothing does, so that the launch passed another number.
         hides_multiple: the same of its divisibility by `ALIGNED`.
-        value: what the first launch passed; None where that is not known.
+        value: what the largest launch passed; None where that is not known.
     """
 
     hides_one: str

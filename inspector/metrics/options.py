@@ -1,7 +1,7 @@
 """The kernel's launch and compile options: grid, Triton's options, the knobs to turn.
 
 Options are those of the captured variant, else those in Triton's own metadata. Grids are those of
-the first launch that was captured, or that the file states for a case.
+the largest launch that was captured, or that the file states for a case.
 
 How small a tile has to be for its kernel to find room in the registers.
 

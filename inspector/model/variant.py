@@ -77,7 +77,7 @@ class PassedMemory(Struct, frozen=True):
 
 
 class Passed(Struct, frozen=True):
-    """What the first launch of a specialisation passed to its kernel."""
+    """What a specialisation's largest launch passed to its kernel."""
 
     parameters: tuple[Parameter, ...]
     memories: tuple[PassedMemory, ...]
@@ -90,19 +90,20 @@ class Variant(Struct, frozen=True, kw_only=True):
     `signature` maps argument name to Triton type (`*fp16`, `i32`, `constexpr`), `attrs` argument
     name to its specialisation attributes (`{"tt.divisibility": 16}`).
 
-    `grid` is that of the first launch, `call_site` where it was launched from, `launches` how often
-    that happened, `tuning` the autotuner's configuration it belongs to, `notes` what happened on
-    the way that a reader of the figures should know, `assumptions` what the script was told before
-    that nobody knows: on a GPU it may launch something else. `emulated` is what it was told before
-    that comes from executed kernels.
+    Of several launches the largest counts, by its programs and the bytes of its tensors. `grid` is
+    its grid, `call_site` where it was made, `launches` how many there were, `tuning` the
+    autotuner's configuration it belongs to, `notes` what happened on the way that a reader of the
+    figures should know, `assumptions` what the script was told before that nobody knows: on a GPU
+    it may launch something else. `emulated` is what it was told before that comes from executed
+    kernels.
 
     `unspecialised` says of which arguments Triton does not note that they are 1 or divisible by 16,
     and what keeps it from that: `annotation` (of 1 only), `do_not_specialize` or
     `do_not_specialize_on_alignment`. Of all others it noted what the launch passed. None where no
-    launch was seen. `values` are the whole numbers that the first launch passed, by argument.
+    launch was seen. `values` are the whole numbers that the launch passed, by argument.
 
     `generator` is the compiler that wrote the kernel: `inductor`; None where a person did.
-    `passed` is what the first launch passed; None where none was seen or it was not asked for.
+    `passed` is what the launch passed; None where none was seen or it was not asked for.
     `environment` are the variables that are set for this compile, besides those of the process.
     """
 

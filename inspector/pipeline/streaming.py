@@ -82,6 +82,9 @@ class Compiles:
         self._run = partial(compile_and_report, compiler=compiler) if shared else compile_and_report
         self._jobs: dict[Future[CompileOutcome], Job] = {}
         self._unreported: dict[Future[CompileOutcome], None] = {}  # in order
+        # Of jobs whose variant has a larger launch than was known: what it took to compile them.
+        self._outdated: set[Future[CompileOutcome]] = set()
+        self._first: dict[Future[CompileOutcome], CompileOutcome] = {}
         self._compiled_now = 0  # compiles that the store did not have
         self._variants: dict[tuple[int, int], Variant] = {}  # of the current target, by place
         self._target: tuple[int, str] = (0, "")
@@ -102,8 +105,9 @@ class Compiles:
         yield from self._events_of_libraries({target.path for _, target in targets})
         self._names.check(str(target.path) for _, target in targets)
         self._submit_held()
-        for future in as_completed(list(self._unreported)):
-            yield from self._events_of(future)
+        while self._unreported:
+            for future in as_completed(list(self._unreported)):
+                yield from self._events_of(future)
         if self._compiled_now:
             self._compiler.store.prune()
 
@@ -141,7 +145,7 @@ class Compiles:
         self._name(list(labelled(list(self._variants.values()))))
         unfinished = 0
         for future in list(self._unreported):
-            if future.done() and not future.cancelled():
+            if future.done() and not future.cancelled() and future not in self._outdated:
                 events = list(self._events_of(future))
                 killed = any(isinstance(event, Failed) for event in events)
                 unfinished += killed
@@ -192,20 +196,32 @@ class Compiles:
     def _submit_held(self) -> None:
         held, self._held = self._held, []
         for job in held:
-            future = self._pool.submit(self._run, job)
-            self._jobs[future] = job
-            self._unreported[future] = None
+            self._submit(job)
+
+    def _submit(self, job: Job) -> Future[CompileOutcome]:
+        future = self._pool.submit(self._run, job)
+        self._jobs[future] = job
+        self._unreported[future] = None
+        return future
 
     def _name(self, variants: Sequence[Variant]) -> None:
-        """Replaces the variants of the current target's jobs by those with their final labels."""
+        """Replaces the variants of the current target's jobs by those with their final labels.
+
+        A compile that has begun is done again, from the store, where a later launch was larger.
+        """
         final = dict(zip(self._variants, variants, strict=False))
         self._held = [
             replace(job, variant=final[job.order]) if job.order in final else job
             for job in self._held
         ]
-        for future, job in self._jobs.items():
-            if job.order in final:
-                self._jobs[future] = replace(job, variant=final[job.order])
+        for future, job in list(self._jobs.items()):
+            if job.order not in final:
+                continue
+            self._jobs[future] = replace(job, variant=final[job.order])
+            if job.analysis.time is not None and launch_of(job.variant) != launch_of(
+                final[job.order]
+            ):
+                self._outdated.add(future)
 
     def _events_of(self, future: Future[CompileOutcome]) -> Iterator[Event]:
         """Yields the events of a finished compile."""
@@ -213,6 +229,9 @@ class Compiles:
         job = self._jobs[future]
         try:
             outcome = future.result()
+            if future in self._outdated:
+                self._first[self._submit(job)] = outcome
+                return
         except KinspectError as error:
             yield Failed(job.order, job.record("compile", error))
             return
@@ -220,8 +239,9 @@ class Compiles:
             # A bug in the analysis of one kernel must not take the others' reports with it.
             yield Failed(job.order, job.record("analyze", unforeseen(error)))
             return
-        self._compiled_now += not outcome.from_store
-        yield Compiled(job.variant, outcome.seconds, outcome.from_store)
+        compiled = self._first.get(future, outcome)
+        self._compiled_now += not compiled.from_store
+        yield Compiled(job.variant, compiled.seconds, compiled.from_store)
         for report in outcome.reports:
             notes = dict.fromkeys((*report.notes, *job.variant.notes))
             variant = job.variant
@@ -230,6 +250,11 @@ class Compiles:
             yield Reported(job.order, replace(report, variant=variant, notes=tuple(notes)))
         if outcome.error is not None:
             yield Failed(job.order, replace(outcome.error, kernel=label_with_arch(job.variant)))
+
+
+def launch_of(variant: Variant) -> tuple[object, ...]:
+    """What a variant's time depends on of its launch."""
+    return variant.grid, variant.values, variant.passed
 
 
 _MOST_TRIED = 2

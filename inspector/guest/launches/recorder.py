@@ -45,6 +45,8 @@ LAUNCHER = "triton.runtime.jit"
 """Module of `JITFunction.run`, the only caller that specialises arguments by their values."""
 MAX_GRIDS = 16
 """How many different grids are recorded for one specialisation."""
+_MUCH_LARGER = 1.1
+"""Times the work of the launch before from which on a launch is recorded in its place."""
 
 
 @dataclass
@@ -71,6 +73,9 @@ class Specialisation:
             None if it may write to any.
         grids: grid -> number of launches.
         alike: how many of the numbers that are asked for the recorded launch passes; -1 for none.
+        sizes: grid and whole numbers of the last launch.
+        work: that of the recorded launch, as `_work` has it.
+        largest: the launch to record in place of the first, where that is written out.
     """
 
     key: str
@@ -84,6 +89,9 @@ class Specialisation:
     grids: dict[tuple[int, ...], int] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     alike: int = -1
+    sizes: tuple[object, ...] = ()
+    work: float = 0.0
+    largest: dict[str, Any] | None = None
 
 
 class SpecialisationRecorder:
@@ -126,6 +134,8 @@ class SpecialisationRecorder:
         self._only_new = bool(request.reversed)
         self._keeps_arguments = request.arguments
         self._like = request.like
+        # A sweep's points are sent with their largest launch, which is known at the end alone.
+        self._holds = bool(request.like or request.axes or request.points)
         self._sites = Sites((request.generated,))
         self._by_key: dict[str, Specialisation] = {}
         self._target = target(request.arch)
@@ -175,11 +185,8 @@ class SpecialisationRecorder:
         )
 
     def flush(self) -> None:
-        """Writes out the specialisations that were compiled but not launched so far.
-
-        Of those that are to be like another launch, a later one may be more like it.
-        """
-        if not self._like:
+        """Writes out the specialisations that were compiled but not launched so far."""
+        if not self._holds:
             self._write_all()
 
     def _write_all(self) -> None:
@@ -197,6 +204,7 @@ class SpecialisationRecorder:
             spec.key: {
                 "count": spec.launches,
                 "grids": [[list(grid), count] for grid, count in spec.grids.items()],
+                "largest": spec.largest,
             }
             for spec in self._by_key.values()
             if spec.selected and not (self._only_new and spec.key in self._finished)
@@ -265,8 +273,8 @@ class SpecialisationRecorder:
         self, spec: Specialisation, grid: tuple[int, ...], values: Sequence[Any]
     ) -> None:
         self.launched += 1
-        if spec.pending is not None:
-            self._note_launch(spec, spec.pending, grid, values)
+        if spec.selected:
+            self._note_launch(spec, grid, values)
         launch = ScriptLaunch(
             key=spec.key,
             src=spec.src,
@@ -282,32 +290,38 @@ class SpecialisationRecorder:
         spec.launches += 1
         if grid in spec.grids or len(spec.grids) < MAX_GRIDS:
             spec.grids[grid] = spec.grids.get(grid, 0) + 1
-        if not self._like:
+        if not self._holds:
             self._write(spec)
 
     def _note_launch(
-        self,
-        spec: Specialisation,
-        variant: dict[str, Any],
-        grid: tuple[int, ...],
-        values: Sequence[Any],
+        self, spec: Specialisation, grid: tuple[int, ...], values: Sequence[Any]
     ) -> None:
-        """Records a launch, unless one before is as much like the one that is asked for.
+        """Records a launch, unless one before is more like the one that is asked for, or as large.
 
         Before `launched` marks what the kernel overwrites as unknown.
         """
+        sizes = (grid, *(value for value in values if type(value) is int))
+        if sizes == spec.sizes:
+            return
+        spec.sizes = sizes
         is_whole = len(values) >= len(spec.names) > 0
         numbers = _integer_arguments(spec, values) if is_whole else {}
         alike = sum(numbers.get(name) == number for name, number in self._like.items())
-        if alike <= spec.alike:
+        has_all = len(values) >= len(spec.types) > 0
+        passed = values[len(values) - len(spec.types) :] if has_all else ()
+        work = _work(spec.types, grid, passed)
+        if alike < spec.alike or (alike == spec.alike and work <= _MUCH_LARGER * spec.work):
             return
-        spec.alike = alike
-        variant["grid"] = list(grid)
+        launch: dict[str, Any] = {"grid": list(grid)}
         if is_whole:
-            variant["values"] = numbers
-        if self._keeps_arguments and len(values) >= len(spec.types) > 0:
-            kernel_values = values[len(values) - len(spec.types) :]
-            variant["passed"] = recorded_arguments(spec.types, kernel_values)
+            launch["values"] = numbers
+        if self._keeps_arguments and has_all:
+            launch["passed"] = recorded_arguments(spec.types, passed)
+        spec.alike, spec.work = alike, work
+        if spec.pending is not None:
+            spec.pending.update(launch, call_site=self._sites.current())
+        else:
+            spec.largest = {**launch, "call_site": self._sites.current()}
 
     def _write(self, spec: Specialisation) -> None:
         variant, spec.pending = spec.pending, None
@@ -327,6 +341,17 @@ class SpecialisationRecorder:
     def _really_compile(self, src: Any, options: Mapping[str, Any]) -> Any:
         with self._suspended():
             return self._compile(src, target=self._target, options=dict(options))
+
+
+def _work(types: Sequence[Any], grid: Sequence[int], values: Sequence[Any]) -> float:
+    """How much a launch does, for comparisons: its programs times the bytes of its tensors."""
+    size = 0
+    with contextlib.suppress(Exception):  # a user's own tensor class may raise anything
+        for _, value in parameters(types, values):
+            tensor = getattr(value, "base", value)
+            if hasattr(tensor, "numel"):
+                size += int(tensor.numel()) * int(tensor.element_size())
+    return float(math.prod(grid) * max(1, size))
 
 
 def _integer_arguments(spec: Specialisation, values: Sequence[Any]) -> dict[str, int]:

@@ -48,7 +48,7 @@ class ScriptRequest:
         axes: of a sweep: name of an argument -> values.
         points: of a sweep: arguments to launch with, in place of the product of axes.
         like: whole numbers by argument: of each specialisation the launch that passes most of them
-            is recorded; none: the first launch.
+            is recorded, of several the largest.
         deadline: when the parent ends this process, by `time.monotonic`.
         time_limit: seconds from which the deadline was made, for messages.
         finished: keys of specialisations that earlier runs recorded or crashed at.

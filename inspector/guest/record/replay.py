@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -248,7 +249,7 @@ class Replay:
             "case": None,
             "file": recorded["file"] if recorded.get("text") else file,
             "line": line,
-            "grid": spec["grids"][0][0] if spec["grids"] else None,
+            "grid": max((grid for grid, _ in spec["grids"]), key=math.prod, default=None),
             "call_site": spec["call_site"],
             "tuning": self._plain(tuning["config"], resolve) if tuning else None,
         }
