@@ -308,12 +308,15 @@ def test_code_outside_of_loops_goes_with_that_inside() -> None:
 )
 def test_a_loop_s_code_is_its_own(loops: tuple[str, ...], sites: Any) -> None:
     """That of loops in it is theirs, unless they are asked for as well."""
-    nested = [("L0", None, range(6)), ("L1", "L0", (1, 2, 3)), ("L2", "L1", (2,))]
+    nested = [("L0", range(6)), ("L1", (1, 2, 3)), ("L2", (2,))]
     bounds = [(0, 2), (2, 3), (3, 5), (5, 6), (6, 7), (7, 8)]
     function = SimpleNamespace(
         instructions=[SimpleNamespace(line=n) for n in range(8)],
-        loops=[SimpleNamespace(id=i, parent=p, blocks=tuple(b)) for i, p, b in nested],
-        blocks=[SimpleNamespace(start=a, stop=b) for a, b in bounds],
+        loops=[
+            SimpleNamespace(id=name, depth=depth, blocks=tuple(blocks))
+            for depth, (name, blocks) in enumerate(nested)
+        ],
+        blocks=[SimpleNamespace(index=i, start=a, stop=b) for i, (a, b) in enumerate(bounds)],
     )
     timing: Any = SimpleNamespace(function=function)
     assert sites_of(timing, Removal("vector", 1.0, loops)) == frozenset(sites)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kinspect.inspector.timing.changed_launch import with_more_waves
+from kinspect.inspector.timing.changed_launch import with_halved_workgroups
 from kinspect.inspector.timing.timed import LaunchTime, timed
 from test_timing_launches import launched, timing_of
 
@@ -137,7 +137,7 @@ def test_workgroups_that_share_a_loop_each_make_the_atomics_behind_it(
     arguments = f"f32[{workgroups * row // 4}]=zeros, f32[{row}]=zeros, i32 64, i32 {row}"
     launch = launched(HEAD + body + TAIL, arguments, (workgroups, 1, 1), 64 * WAVES)
     whole = timing_of(*launch, resident=8)
-    more = with_more_waves(whole)
+    more = with_halved_workgroups(whole)
     assert sum(whole.queued.values()) > 0
     assert more is not None
     assert more.workgroups_in_grid == 2 * workgroups

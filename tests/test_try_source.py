@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("shared_guests")
 
 SOFTMAX = Path(__file__).parent / "data" / "two_obstacles.py"
 UNSPECIALISED = Change("source", "do_not_specialize", None)
-UNANNOTATED = Change("source", "annotation", None, "step, out_step")
+UNANNOTATED = Change("source", "annotation", None, arguments=("step", "out_step"))
 GEMM = """
 import torch, triton, triton.language as tl
 

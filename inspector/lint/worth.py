@@ -20,20 +20,20 @@ _BEYOND_ALL = 1000.0
 def worth_telling(matches: Sequence[Match], savings: Savings, removal: RemovalOf) -> list[Match]:
     """The matches without the small ones whose cures save little.
 
-    Where several are of one kind of work, what goes with all of it bounds them. A rule that
-    finds more as well tells that.
+    Where several small cures take one kind of work away, none is told if all of that work would
+    save too little. Small matches of a rule that has others are left to those.
     """
-    large = {match.rule.text.id for match in matches if not match.is_small}
-    told = [match for match in matches if not match.is_small]
-    if len(told) == len(matches):
-        return told
-    _price(one_of_each_cause(told), savings, removal)
+    large = [match for match in matches if not match.is_small]
+    if len(large) == len(matches):
+        return large
+    _ask_first(one_of_each_cause(large), savings, removal)
+    rules = {match.rule.text.id for match in large}
     small = [
         match
         for match in matches
-        if match.is_small and not (match.rule.text.cured_together and match.rule.text.id in large)
+        if match.is_small and not (match.rule.text.cured_together and match.rule.text.id in rules)
     ]
-    worth: set[tuple[str, int]] = set()
+    worth: set[tuple[str, int]] = set()  # by rule and loop: what is worth telling of one is of all
     groups = [(group, removal(group)) for group in cured_together(small)]
     kinds = Counter(work.what for _, work in groups if work is not None)
     for group, work in groups:
@@ -60,8 +60,8 @@ def by_saving(matches: Sequence[Match], savings: Savings, removal: RemovalOf) ->
     for match in matches:
         rules.setdefault(match.rule.text.cause, set()).add(match.rule.text.id)
     rivals = [match for match in matches if len(rules[match.rule.text.cause]) > 1]
-    _price(one_of_each_cause(matches) if rivals else (), savings, removal)
-    worth: dict[tuple[str, int], float] = {}
+    _ask_first(one_of_each_cause(matches) if rivals else (), savings, removal)
+    percents: dict[tuple[str, int], float] = {}
     most: dict[str, float] = {}
     for group in cured_together(rivals):
         rule = group[0].rule.text
@@ -71,19 +71,19 @@ def by_saving(matches: Sequence[Match], savings: Savings, removal: RemovalOf) ->
         if percent is not None and percent >= LEAST:
             most[rule.cause] = max(most.get(rule.cause, 0.0), percent)
             for match in group:
-                at = rule.id, match.ordinal
-                worth[at] = max(worth.get(at, 0.0), percent)
+                place = rule.id, match.ordinal
+                percents[place] = max(percents.get(place, 0.0), percent)
 
     def behind(match: Match) -> float:
         rule = match.rule.text
-        lacks = most.get(rule.cause, 0.0) - worth.get((rule.id, match.ordinal), 0.0)
+        lacks = most.get(rule.cause, 0.0) - percents.get((rule.id, match.ordinal), 0.0)
         return lacks if lacks >= LEAST else 0.0
 
     return sorted(matches, key=lambda match: (behind(match), match.is_small))
 
 
-def _price(matches: Sequence[Match], savings: Savings, removal: RemovalOf) -> None:
-    """The number of prices is limited: those of what is told in any case come first."""
+def _ask_first(matches: Sequence[Match], savings: Savings, removal: RemovalOf) -> None:
+    """Has the cures of some matches priced before others: the number of prices is limited."""
     for group in cured_together(matches):
         savings.of_rule(group[0].rule.text.id, removal(group))
 

@@ -26,6 +26,7 @@ class Change(Struct, frozen=True):
         value: what it was set to; None for what is left out of the source.
         before: what the kernel has; None where nothing states it.
         at: the lines of the source to change, where an operation's own are known.
+        arguments: the kernel's arguments that a change of the source is about.
     """
 
     kind: ChangeKind
@@ -33,6 +34,7 @@ class Change(Struct, frozen=True):
     value: Scalar
     before: Scalar = None
     at: tuple[SourceLoc, ...] = ()
+    arguments: tuple[str, ...] = ()
 
 
 class TimeChange(Struct, frozen=True):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Container, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
-from ..isa.graph.cfg import innermost_loops
 from .changed_accesses import APART
+from .gone_sites import loop_of_site
 from .reduced import without
 from .timed import Timing
 from .wave_traces import WaveTrace
@@ -19,9 +19,9 @@ _UNLIMITED: Final = 1e18
 
 
 def with_latency(timing: Timing, times: float) -> Timing:
-    """The launch on memory that answers in some times the cycles."""
+    """The launch on memory whose latencies are some times as long."""
     rates = timing.rates
-    shorter = replace(
+    scaled = replace(
         rates,
         l1_latency=rates.l1_latency * times,
         l2_latency=rates.l2_latency * times,
@@ -31,7 +31,7 @@ def with_latency(timing: Timing, times: float) -> Timing:
         scalar_hit=rates.scalar_hit * times,
         scalar_miss=rates.scalar_miss * times,
     )
-    return replace(timing, rates=shorter)
+    return replace(timing, rates=scaled)
 
 
 def without_bandwidth(timing: Timing) -> Timing:
@@ -45,47 +45,47 @@ def without_bandwidth(timing: Timing) -> Timing:
     return replace(timing, rates=rates)
 
 
-def with_more_waves(timing: Timing, times: float = 2.0) -> Timing | None:
-    """More workgroups at a time; where the grid has none, each of twice as many does half."""
+def with_more_resident(timing: Timing, times: float) -> Timing | None:
+    """Some times as many workgroups at a time; None where none of the grid waits for others."""
     placement = timing.placement
-    if placement.busiest > placement.resident:
-        resident = max(placement.resident + 1, round(times * placement.resident))
-        return replace(timing, placement=replace(placement, resident=resident))
-    twice = replace(placement, resident=2 * placement.resident)
-    halves = _with_part(timing.workgroups, 0.5)
+    if placement.busiest <= placement.resident:
+        return None
+    resident = max(placement.resident + 1, round(times * placement.resident))
+    return replace(timing, placement=replace(placement, resident=resident))
+
+
+def with_halved_workgroups(timing: Timing) -> Timing | None:
+    """Twice the workgroups, each with half of the iterations; None where there are no loops."""
+    placement, halves = timing.placement, _with_part(timing.workgroups, 0.5)
     if halves is None:
         return None
-    others = [
-        [
-            replace(
-                wave,
-                accesses={
-                    at: replace(access, lines=tuple(number + APART for number in access.lines))
-                    for at, access in wave.accesses.items()
-                },
-            )
-            for wave in waves
-        ]
-        for waves in halves
-    ]
-    in_loops = innermost_loops(timing.function)
-    once = {
-        site
-        for block in timing.function.blocks
-        if block.index not in in_loops
-        for site in range(block.start, block.stop)
-    }
+    others = [[_elsewhere(wave) for wave in waves] for waves in halves]
+    # Each half runs the code outside of loops, but only half of the iterations.
+    in_loops = loop_of_site(timing.function)
     return replace(
         timing,
         workgroups=[*halves, *others],
         workgroups_in_grid=2 * timing.workgroups_in_grid,
-        placement=replace(twice, busiest=2 * placement.busiest),
-        queued={site: count * (2 if site in once else 1) for site, count in timing.queued.items()},
+        placement=replace(
+            placement, resident=2 * placement.resident, busiest=2 * placement.busiest
+        ),
+        queued={
+            site: count if site in in_loops else 2 * count for site, count in timing.queued.items()
+        },
     )
 
 
+def _elsewhere(wave: WaveTrace) -> WaveTrace:
+    """A wave whose accesses come to lines of their own."""
+    accesses = {
+        at: replace(access, lines=tuple(number + APART for number in access.lines))
+        for at, access in wave.accesses.items()
+    }
+    return replace(wave, accesses=accesses)
+
+
 def with_even_workgroups(timing: Timing) -> Timing | None:
-    """All compute units have as much to do: loops are split among more workgroups."""
+    """All compute units have the same amount to do: loops are split among more workgroups."""
     placement = timing.placement
     share = timing.workgroups_in_grid / timing.device.cus / placement.busiest
     if share >= 1:
@@ -109,42 +109,47 @@ def with_fewer_iterations(timing: Timing, part: float, loops: Container[str] = (
 
 
 def _with_part(
-    workgroups: Sequence[Sequence[WaveTrace]], part: float, loops: Container[str] = ()
+    workgroups: Sequence[Sequence[WaveTrace]], left: float, loops: Container[str] = ()
 ) -> list[list[WaveTrace]] | None:
-    """Workgroups that do a part of the iterations of their outermost loops; None without loops."""
+    """Workgroups that do what is left of the iterations of outermost loops; None without loops."""
     if not any(wave.trips for waves in workgroups for wave in waves):
         return None
-    return [[_part_of(wave, part, loops) for wave in waves] for waves in workgroups]
+    return [[_shortened(wave, left, loops) for wave in waves] for waves in workgroups]
 
 
-def _part_of(wave: WaveTrace, part: float, loops: Container[str]) -> WaveTrace:
-    outermost = [
-        span
-        for span in wave.spans
-        if (not loops or span[0] in loops)
-        and not any(
-            loop != span[0] and begin <= span[1] and span[2] <= end
-            for loop, begin, end in wave.spans
-        )
-    ]
-    ranges: list[tuple[int, int]] = []
-    fewer = {
-        name
-        for name, begin, end in wave.spans
+def _shortened(wave: WaveTrace, left: float, loops: Container[str]) -> WaveTrace:
+    """A wave that does a part of the iterations of its outermost loops, the first of each."""
+    outermost = _outermost(wave.spans, loops)
+    nested = {
+        loop
+        for loop, begin, end in wave.spans
         if any(first <= begin and end <= last for _, first, last in outermost)
     }
+    ranges: list[tuple[int, int]] = []
     for loop in dict.fromkeys(loop for loop, _, _ in outermost):
         traced, in_all = wave.trips[loop]
-        excess = traced - max(1, round(in_all * part))
+        excess = traced - max(1, round(in_all * left))
         if excess > 0:
             ranges += [(begin, end) for name, begin, end in outermost if name == loop][-excess:]
     short = without(wave, sorted(ranges)) if ranges else wave
-    counts: defaultdict[str, int] = defaultdict(int)
-    for loop, _, _ in short.spans:
-        counts[loop] += 1
+    counts = Counter(loop for loop, _, _ in short.spans)
     trips = {
-        loop: (counts[loop], max(counts[loop], round(in_all * (part if loop in fewer else 1))))
+        loop: (counts[loop], max(counts[loop], round(in_all * (left if loop in nested else 1))))
         for loop, (_, in_all) in wave.trips.items()
         if counts[loop]
     }
     return replace(short, trips=trips)
+
+
+def _outermost(
+    spans: Sequence[tuple[str, int, int]], loops: Container[str]
+) -> list[tuple[str, int, int]]:
+    """Those of some loops' iterations that are in no other loop's."""
+    return [
+        (loop, begin, end)
+        for loop, begin, end in spans
+        if (not loops or loop in loops)
+        and not any(
+            other != loop and first <= begin and end <= last for other, first, last in spans
+        )
+    ]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from ..isa.graph.cfg import innermost_loops
+from ..model import Function
 from ..model.time import Removal, Removed
 from .costs import BARRIER, IDLE, LDS, LOAD, MATRIX, SCALAR, STORE, VECTOR
 from .timed import Timing
@@ -21,27 +22,27 @@ Sites = frozenset[int]
 """Indices of instructions."""
 
 
+def loop_of_site(function: Function) -> dict[int, str]:
+    """Index of an instruction -> id of the innermost loop around it, of those in loops."""
+    loops = innermost_loops(function)
+    return {
+        site: loops[block.index].id
+        for block in function.blocks
+        if block.index in loops
+        for site in range(block.start, block.stop)
+    }
+
+
 def sites_of(timing: Timing, removal: Removal) -> Sites:
-    """Indices of the instructions where the work is."""
+    """Indices of the instructions where the work is: of a loop those of loops in it are theirs."""
     function = timing.function
-    loops = [loop for loop in function.loops if loop.id in removal.loops]
-    sites = set(range(len(function.instructions)))
-    if loops:
-        blocks = {
-            block
-            for loop in loops
-            for block in {*loop.blocks}.difference(
-                *(nested.blocks for nested in function.loops if nested.parent == loop.id)
-            )
-        }
-        sites = {
-            site
-            for block in blocks
-            for site in range(function.blocks[block].start, function.blocks[block].stop)
-        }
+    sites: Iterable[int] = range(len(function.instructions))
+    if removal.loops:
+        loop_of = loop_of_site(function)
+        sites = (site for site, loop in loop_of.items() if loop in removal.loops)
     if removal.lines:
         lines = frozenset(removal.lines)
-        sites = {site for site in sites if function.instructions[site].line in lines}
+        sites = (site for site in sites if function.instructions[site].line in lines)
     return frozenset(sites)
 
 
@@ -50,7 +51,7 @@ def spread(timing: Timing, sites: Iterable[int], part: float) -> Sites:
 
     def chosen() -> Iterator[int]:
         due = 0.0
-        for site in sites:
+        for site in sorted(sites):
             cycles = timing.costs.sites[site].cycles
             due += min(1.0, part) * cycles
             if due >= cycles:
@@ -68,28 +69,24 @@ def named_sites(timing: Timing, removal: Removal, sites: Sites) -> Sites:
     function, costs = timing.function, timing.costs.sites
     lines = frozenset(removal.named)
     of_unit = [site for site in sorted(sites) if costs[site].kind in KINDS[removal.what]]
-    loop_of = innermost_loops(function)
-    place = {
-        site: loop_of.get(block.index)
-        for block in function.blocks
-        for site in range(block.start, block.stop)
-    }
+    loop_of = loop_of_site(function)
     named = [site for site in of_unit if function.instructions[site].line in lines]
     if not named:
         return spread(timing, of_unit, removal.part)
-    most, count = max(
-        ((loop, sum(place[site] is loop for site in named)) for loop in map(place.get, named)),
-        key=lambda found: found[1],
-    )
-    others = [site for site in of_unit if place[site] is most and site not in named]
+    ((busiest, count),) = Counter(map(loop_of.get, named)).most_common(1)
+    others = [
+        site
+        for site in of_unit
+        if loop_of.get(site) == busiest and function.instructions[site].line not in lines
+    ]
     due = removal.part * (count + len(others))
-    gone = _evenly(timing, named, due / count)
-    gone |= _evenly(timing, others, (due - count) / max(1, len(others)))
+    gone = _spread_by_count(timing, named, due / count)
+    gone |= _spread_by_count(timing, others, (due - count) / max(1, len(others)))
     idle = [site for site in sites if costs[site].kind == IDLE]
     return gone | {site for site in idle if site - 1 in gone and site + 1 in gone}
 
 
-def _evenly(timing: Timing, sites: Sequence[int], part: float) -> Sites:
+def _spread_by_count(timing: Timing, sites: Sequence[int], part: float) -> Sites:
     """A part of some instructions, those that take longest last: a shorter form still has them."""
     count = round(min(1.0, max(0.0, part)) * len(sites))
     by_length: defaultdict[float, list[int]] = defaultdict(list)

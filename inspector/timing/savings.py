@@ -25,8 +25,9 @@ from .changed_code import with_earlier_loads, without_sites, without_waits_for
 from .changed_launch import (
     with_even_workgroups,
     with_fewer_iterations,
+    with_halved_workgroups,
     with_latency,
-    with_more_waves,
+    with_more_resident,
     without_bandwidth,
 )
 from .costs import BARRIER, LDS, LOAD, MATRIX, SCALAR_LOAD, STORE, VECTOR, Cost
@@ -160,7 +161,7 @@ def _without_instructions(timing: Timing, removal: Removal, sites: Sites) -> Tim
     for kind in KINDS[removal.what]:
         of_unit = [
             site
-            for site in sorted(sites)
+            for site in sites
             if timing.costs.sites[site].kind == kind
             and (instructions[site].cls == "atomic") == is_atomic
         ]
@@ -170,7 +171,7 @@ def _without_instructions(timing: Timing, removal: Removal, sites: Sites) -> Tim
 
 
 def _without_part_of_scratch(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
-    scratch = [site for site in sorted(sites) if timing.costs.sites[site].is_scratch]
+    scratch = [site for site in sites if timing.costs.sites[site].is_scratch]
     return without_sites(timing, spread(timing, scratch, removal.part))
 
 
@@ -190,8 +191,7 @@ def _without_latency(timing: Timing, removal: Removal, sites: Sites) -> Timing |
 
 def _with_part_more_waves(timing: Timing, removal: Removal, _: Sites) -> Timing | None:
     """More workgroups at a time, where some of the grid wait for others to end."""
-    waits = timing.placement.busiest > timing.placement.resident
-    return with_more_waves(timing, 1 + removal.part) if waits else None
+    return with_more_resident(timing, 1 + removal.part)
 
 
 def _without_work(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
@@ -226,7 +226,7 @@ def _of_waves(timing: Timing, kept: int) -> Timing:
 def _without_iterations(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
     """Without a part of the iterations; where loops are in others, of the loads instead."""
     return with_fewer_iterations(timing, removal.part, removal.loops) or without_loads(
-        timing, spread(timing, sorted(sites), removal.part)
+        timing, spread(timing, sites, removal.part)
     )
 
 
@@ -237,7 +237,7 @@ _CHANGES: Final[Mapping[CostGone, _Change]] = {
     "wide accesses": with_wide_accesses,
     "earlier loads": with_earlier_loads,
     "repeated products": without_repeated_products,
-    "occupancy": with_more_waves,
+    "occupancy": lambda timing: with_more_resident(timing, 2.0) or with_halved_workgroups(timing),
     "workgroups": with_even_workgroups,
     "memory latency": lambda timing: with_latency(timing, 0.0),
     "memory bandwidth": without_bandwidth,

@@ -189,23 +189,20 @@ class Candidates:
         if variant is None or variant.stage != "ttir":
             return  # what is noted of arguments has its effect before
         dropped = {
-            keyword: Change("source", keyword, None, ", ".join(names))
+            keyword: _dropped(keyword, names)
             for keyword in SPECIALISING
             if (names := hidden_arguments(variant, keyword))
         }
         yield from ((change,) for change in dropped.values())
         alone = annotated_ones(variant, specialised=False)
         if alone:
-            yield (Change("source", ANNOTATION, None, ", ".join(alone)),)
+            yield (_dropped(ANNOTATION, alone),)
         ones = annotated_ones(variant, specialised=True)
         if ones != alone:
             keyword = SPECIALISING[0]
             both = [name for name in ones if name not in alone]
             every = dict.fromkeys((*hidden_arguments(variant, keyword), *both))
-            yield (
-                Change("source", keyword, None, ", ".join(every)),
-                Change("source", ANNOTATION, None, ", ".join(ones)),
-            )
+            yield _dropped(keyword, tuple(every)), _dropped(ANNOTATION, ones)
 
     def _of_source(self, cure: Cure, finding: Finding, rule: Rule) -> Iterator[Change]:
         variant = self._variant
@@ -303,6 +300,10 @@ class Candidates:
         value = expression.evaluate(values_of(finding, self._kernel))
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return math.ceil(value) if is_number and value > 0 else None
+
+
+def _dropped(name: str, arguments: tuple[str, ...]) -> Change:
+    return Change("source", name, None, ", ".join(arguments), arguments=arguments)
 
 
 def values_of(finding: Finding, kernel: KernelReport) -> Values:

@@ -28,7 +28,8 @@ from .space import is_split, of_program_ids
 if TYPE_CHECKING:
     from ...compile.pool import Compiler
 
-MIN_SECONDS = 1.0
+_LEAST_SECONDS = 1.0
+"""That a script is given, whatever is left of the trials' time."""
 
 
 def point_of(kernel: KernelReport, changes: Sequence[Change], request: Request) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def changed_variant(variant: Variant, changes: Sequence[Change], base: Variant) 
         if change.kind == "source" and change.name in SPECIALISING:
             variant = specialised(variant, change.name)
         elif change.kind == "source" and change.name == ANNOTATION:
-            variant = without_annotation(variant, str(change.before).split(", "))
+            variant = without_annotation(variant, change.arguments)
         elif change.kind == "argument" and isinstance(change.value, int):
             ttir = with_constant(variant.ttir, change.name, change.value)
             variant = replace(variant, ttir=ttir)
@@ -119,7 +120,7 @@ def capture_points(
         axes={},
         all_configs=False,
         explore=0,
-        time_limit=max(MIN_SECONDS, min(seconds, request.capture.time_limit)),
+        time_limit=max(_LEAST_SECONDS, min(seconds, request.capture.time_limit)),
     )
     narrowed = replace(request, kernel=pattern, archs=(arch,), capture=capture, point=())
     variants: list[Variant] = []
