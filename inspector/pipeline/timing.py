@@ -213,12 +213,13 @@ def _launch_time(
     timing = traced(emulator, machine, device, launch, buffers, _resident(report), options.seconds)
     timing = replace(timing, resident_with=functools.partial(_resident_with, report, machine))
     now = timed(timing)
-    warm = timed(timing.warm()).us if options.warm and timing.can_be_warm else None
     found = attributed(timing, now)
+    matters = options.warm and timing.can_be_warm and found.waits_for_memory >= _LEAST_WARM
+    warm = timed(timing.warm()).us if matters else None
     assumed = (f"made-up {', '.join(made_up)} values",) if made_up else ()
     time = _kernel_time(timing, found, now, options, assumed)
     time = replace(time, goes_by_made_up=_guessed(timing, buffers, made_up))
-    if warm is not None and warm <= 0.97 * now.us:
+    if warm is not None and warm <= (1 - _LEAST_WARM) * now.us:
         time = replace(time, warm_us=round(warm, 3))
     price = LaunchPrice(timing, now) if options.prices else None
     notes = (*_on_outside(timing), *_on_uneven(timing), *_on_last(timing, now))
@@ -276,6 +277,8 @@ def _on_uneven(timing: Timing) -> tuple[str, ...]:
     )
 
 
+_LEAST_WARM: Final = 0.03
+"""Share of the launch's time that data in the Infinity Cache saves at least to be told."""
 _MATTERS: Final = 0.1
 """Share of the launch's time from which on what one workgroup does besides is told."""
 

@@ -57,6 +57,11 @@ class Attribution(Struct, frozen=True):
     stalled: _Rows
     blamed: _Rows
 
+    @property
+    def waits_for_memory(self) -> float:
+        """What waves wait for memory, 0 to 1."""
+        return sum(row[MEMORY] for row in self.stalled.values())
+
     def taken(self, site: int) -> float:
         """What waves spend at an instruction."""
         return self.issued.get(site, 0.0) + sum(self.stalled.get(site, ()))
