@@ -214,16 +214,17 @@ def _launch_time(
     timing = replace(timing, resident_with=functools.partial(_resident_with, report, machine))
     now = timed(timing)
     found = attributed(timing, now)
-    matters = options.warm and timing.can_be_warm and found.waits_for_memory >= _LEAST_WARM
-    warm = timed(timing.warm()).us if matters else None
+    price = LaunchPrice(timing, now)
     assumed = (f"made-up {', '.join(made_up)} values",) if made_up else ()
     time = _kernel_time(timing, found, now, options, assumed)
     time = replace(time, goes_by_made_up=_guessed(timing, buffers, made_up))
-    if warm is not None and warm <= (1 - _LEAST_WARM) * now.us:
-        time = replace(time, warm_us=round(warm, 3))
-    price = LaunchPrice(timing, now) if options.prices else None
+    if options.warm and timing.can_be_warm and found.waits_for_memory >= _LEAST_WARM:
+        warm = price.warm_part()
+        if warm <= 1 - _LEAST_WARM:
+            time = replace(time, warm_us=round(warm * now.us, 3))
     notes = (*_on_outside(timing), *_on_uneven(timing), *_on_last(timing, now))
-    return _Found(time, loop_times(timing, found, now), "", price, notes)
+    of_cures = price if options.prices else None
+    return _Found(time, loop_times(timing, found, now), "", of_cures, notes)
 
 
 def _guessed(timing: Timing, buffers: Sequence[Buffer], made_up: Sequence[str]) -> tuple[str, ...]:
@@ -313,6 +314,10 @@ class LaunchPrice:
                 return savings(self._timing, self._as_it_is(), bounds=False)
         except Exception:  # as above
             return ()
+
+    def warm_part(self) -> float:
+        """The part of its time that the launch takes with its data in the Infinity Cache."""
+        return timed(self._timing.warm()).us / self._as_it_is().us
 
     def _as_it_is(self) -> LaunchTime:
         if self._now is None:
