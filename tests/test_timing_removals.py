@@ -65,17 +65,23 @@ def saves(timing: Timing, removal: Removal) -> float:
 
 
 @pytest.mark.parametrize(
-    ("us", "share", "percent"),
-    [(90.0, 0.6, 10.0), (100.5, 0.6, 0.0), (105.0, 0.7, None), (105.0, 0.75, 0.0)],
+    ("us", "share", "memory", "percent"),
+    [
+        (90.0, 0.6, 0.1, 10.0),
+        (100.5, 0.6, 0.1, 0.0),
+        (105.0, 0.7, 0.1, None),
+        (105.0, 0.75, 0.1, 0.0),
+        (105.0, 0.7, 0.98, 0.0),  # the same bytes: it can save 2 % at most
+    ],
 )
 def test_less_work_that_takes_longer_says_nothing(
-    monkeypatch: pytest.MonkeyPatch, us: float, share: float, percent: float | None
+    monkeypatch: pytest.MonkeyPatch, us: float, share: float, memory: float, percent: float | None
 ) -> None:
     """Where waves come to a unit at another time; but what relieves no unit saves nothing."""
     timing = looped(_WORK)
     (loop,) = timing.function.loops
-    now = SimpleNamespace(us=100.0, cycles=1000.0, units={"vector": 0.8, "memory": 0.1})
-    after = SimpleNamespace(us=us, cycles=10 * us, units={"vector": share, "memory": 0.1})
+    now = SimpleNamespace(us=100.0, cycles=1000.0, units={"vector": 0.8, "memory": memory})
+    after = SimpleNamespace(us=us, cycles=10 * us, units={"vector": share, "memory": memory})
     monkeypatch.setattr(savings, "timed", lambda _: after)
     found = saved_percent(timing, cast(LaunchTime, now), Removal("vector", loops=(loop.id,)))
     assert found == percent

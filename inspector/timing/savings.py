@@ -101,7 +101,7 @@ def saved_percent(
     """Percent of the launch's time that goes with some work; 0 where nothing of it is executed.
 
     None where nobody knows: less work takes longer, although a unit is relieved of more than
-    `LEAST` percent of the time. Which waves get ahead of others decides whether they want one unit
+    `LEAST` percent of the time, and nothing else bounds what it saves. Which waves get ahead of others decides whether they want one unit
     at the same time: so a little less of a unit's work goes once more, `again`.
     """
     changed = _CURES[removal.what](timing, removal, sites_of(timing, removal))
@@ -110,12 +110,13 @@ def saved_percent(
     after = timed(changed)
     percent = round(100 * (1 - after.us / now.us), 1)
     relieved = _relieved(now, after)
-    if percent < -1 and max(relieved) >= LEAST:
+    most = min(_limits(timing, now, removal, relieved), default=100.0)
+    if percent < -1 and max(relieved) >= LEAST and most >= LEAST:
         if removal.what not in KINDS or again:
             return None
         less = replace(removal, part=_LITTLE_LESS * removal.part)
         return saved_percent(timing, now, less, again=True)
-    return max(0.0, min([percent, *_limits(timing, now, removal, relieved)]))
+    return max(0.0, min(percent, most))
 
 
 def _limits(
