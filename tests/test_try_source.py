@@ -11,7 +11,11 @@ import pytest
 from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.compare.sweep.figures import Figures
-from kinspect.inspector.compare.trials.argument_changes import annotated_ones, hidden_arguments
+from kinspect.inspector.compare.trials.argument_changes import (
+    annotated_ones,
+    hidden_arguments,
+    partly_aligned,
+)
 from kinspect.inspector.compare.trials.capturing import changed_variant
 from kinspect.inspector.compare.trials.combining import Tried, best_two, pairs_across
 from kinspect.inspector.compare.trials.source_changes import (
@@ -22,6 +26,7 @@ from kinspect.inspector.compare.trials.source_changes import (
 )
 from kinspect.inspector.formats import diff_agent, try_agent
 from kinspect.inspector.model import Change
+from msgspec.structs import replace
 from test_source_changes import compiled, instructions, vector_mnemonics
 
 triton = pytest.importorskip("triton")
@@ -91,6 +96,38 @@ def test_what_is_tried_is_the_file_without_them(tmp_path: Path) -> None:
         variant = changed_variant(before.variant, changes, before.variant)
         made = instructions(compiled(variant.ttir, before, tmp_path))
         assert vector_mnemonics(made) == vector_mnemonics(instructions(after.code() or ""))
+
+
+PITCHED = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def rows(x, y, pitch, n, B: tl.constexpr):
+    at = tl.program_id(0) * pitch + tl.arange(0, B)
+    inside = tl.arange(0, B) < n
+    tl.store(y + at, tl.load(x + at, mask=inside) * 2, mask=inside)
+
+x = torch.randn((4096, 1000), device="cuda", dtype=torch.float16)
+rows[(4096,)](x, torch.empty_like(x), 1000, 1000, B=1024, num_warps=1)
+"""
+
+
+def test_a_pitch_that_is_even_is_tried_as_a_constant(tmp_path: Path) -> None:
+    script = tmp_path / "pitched.py"
+    script.write_text(PITCHED)
+    before = kinspect.analyze(script, arch="gfx942").kernel
+    assert before.variant is not None
+    assert partly_aligned(before.variant) == {"pitch": 1000, "n": 1000}
+    odd = replace(before.variant, values={"pitch": 1001, "n": 1024})
+    assert partly_aligned(odd) == {}
+    changes = [Change("argument", name, 1000) for name in ("pitch", "n")]
+    variant = changed_variant(before.variant, changes, before.variant)
+    made = instructions(compiled(variant.ttir, before, tmp_path))
+    script.write_text(PITCHED.replace("pitch, n,", "pitch: tl.constexpr, n: tl.constexpr,"))
+    after = kinspect.analyze(script, arch="gfx942").kernel
+    assert vector_mnemonics(made) == vector_mnemonics(instructions(after.code() or ""))
+    loads = [line.split()[0] for line in made if "_load_" in line and line.lstrip()[0] != "s"]
+    assert loads == ["buffer_load_dwordx4"] * 2
 
 
 def test_an_annotation_that_widens_another_integer_is_left(tmp_path: Path) -> None:

@@ -203,7 +203,8 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         source: a change of the source that can be made mechanically: `exp2` writes exponentials to
             the base of 2, of arguments times log2(e); `specialise` drops do_not_specialize and the
             annotations of arguments that are 1; `constexpr_divisor` makes an argument by which
-            integers are divided a tl.constexpr; `stored_operands` drops the .to(tl.float32) of both
+            integers are divided a tl.constexpr, `constexpr_pitch` a pitch or size that is even but
+            no multiple of 16; `stored_operands` drops the .to(tl.float32) of both
             operands of tl.dot; `tf32` and `bf16x3` are its input_precision, where the target
             multiplies so; `range_stages` writes tl.range(..., num_stages=2), and 3, for the
             innermost loops.
@@ -220,6 +221,7 @@ class Cure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "exp2",
         "specialise",
         "constexpr_divisor",
+        "constexpr_pitch",
         "stored_operands",
         "tf32",
         "bf16x3",

@@ -101,8 +101,9 @@ def saved_percent(
     """Percent of the launch's time that goes with some work; 0 where nothing of it is executed.
 
     None where nobody knows: less work takes longer, although a unit is relieved of more than
-    `LEAST` percent of the time, and nothing else bounds what it saves. Which waves get ahead of others decides whether they want one unit
-    at the same time: so a little less of a unit's work goes once more, `again`.
+    `LEAST` percent of the time, and nothing else bounds what it saves. Which waves get ahead of
+    others decides whether they want one unit at the same time: so a little less of a unit's work
+    goes once more, `again`.
     """
     changed = _CURES[removal.what](timing, removal, sites_of(timing, removal))
     if changed is None:

@@ -32,6 +32,10 @@ _SAME_VALUE = re.compile(
 _DIVISION = re.compile(
     r"^\s*%[\w.]+ = arith\.(?:div|rem|floordiv|ceildiv)[su]i %[\w.]+, (?P<divisor>%[\w.]+)"
 )
+_ALIGNING = re.compile(
+    r"^\s*%[\w.]+ = arith\.(?:muli|cmpi \w+,) (?P<left>%[\w.]+), (?P<right>%[\w.]+)"
+)
+"""What addresses and masks are made of: products with a pitch, comparisons with a size."""
 
 
 def hidden_arguments(variant: Variant, keyword: str) -> tuple[str, ...]:
@@ -120,17 +124,32 @@ def specialised(variant: Variant, keyword: str) -> Variant:
 
 def run_time_divisors(variant: Variant) -> dict[str, int]:
     """Arguments by which integers are divided -> their values in the launch, as far as known."""
+    return _known_operands(variant, _DIVISION)
+
+
+def partly_aligned(variant: Variant) -> dict[str, int]:
+    """Pitches and sizes that are even but no multiples of 16 -> their values in the launch.
+
+    Triton notes of an argument only that it is divisible by 16; of a constant it sees by what.
+    """
+    known = _known_operands(variant, _ALIGNING)
+    return {n: value for n, value in known.items() if value % 2 == 0 and value % DIVISIBLE_BY}
+
+
+def _known_operands(variant: Variant, operation: re.Pattern[str]) -> dict[str, int]:
+    """Arguments that are operands, the groups of a match -> their values, as far as known."""
     values: Mapping[str, int] = variant.values or {}
     same: dict[str, str] = {}
-    divisors: dict[str, int] = {}
+    known: dict[str, int] = {}
     for line in variant.ttir.splitlines():
         if (copy := _SAME_VALUE.match(line)) is not None:
             same[copy["result"]] = same.get(copy["operand"], copy["operand"])
-        elif (division := _DIVISION.match(line)) is not None:
-            name = same.get(division["divisor"], division["divisor"]).removeprefix("%")
-            if values.get(name, 0) > 0 and _argument_type(variant.ttir, name) is not None:
-                divisors[name] = values[name]
-    return divisors
+        elif (match := operation.match(line)) is not None:
+            for operand in match.groups():
+                name = same.get(operand, operand).removeprefix("%")
+                if values.get(name, 0) > 0 and _argument_type(variant.ttir, name) is not None:
+                    known[name] = values[name]
+    return known
 
 
 def with_constant(ttir: str, name: str, value: int) -> str:

@@ -27,6 +27,7 @@ from .argument_changes import (
     SPECIALISING,
     annotated_ones,
     hidden_arguments,
+    partly_aligned,
     run_time_divisors,
 )
 from .source_changes import (
@@ -222,6 +223,9 @@ class Candidates:
                     yield Change("source", RANGE_STAGES, stages, most)
         elif cure.source == "constexpr_divisor":
             for name, value in run_time_divisors(variant).items():
+                yield Change("argument", name, value, None)
+        elif cure.source == "constexpr_pitch":
+            for name, value in partly_aligned(variant).items():
                 yield Change("argument", name, value, None)
         elif cure.source == "stored_operands":
             if (element := widened_operands(variant.ttir)) is not None:
