@@ -258,7 +258,7 @@ def test_spills_gone_from_a_hot_loop_are_a_gain_that_the_verdict_names() -> None
     assert pair.verdict == "mixed"
     total = change(pair, "vgpr_spill_count")
     assert (total.judgement, total.matters) == ("improvement", False)
-    words = diff_view.in_short(pair)
+    words = diff_view.reason_in_short(pair)
     assert words.startswith("worse: 256 → 512 ")
     assert "; better: 9 → 0 loads from scratch, 3 → 0 stores to scratch" in words
 
@@ -755,6 +755,9 @@ def test_rows_of_a_scorecard_are_judged_by_their_figures() -> None:
     spilling = loop(scratch_load=9, scratch_store=3, instructions=200)
     pair = compared(kernel(spilling, vgpr_spill_count=12), kernel(loop(instructions=300)))
     (loops,) = pair.loops
-    assert diff_view.row_judgement(pair, loops, "instructions") == "regression"
-    assert diff_view.row_judgement(pair, loops, "scratch") == "improvement"
-    assert diff_view.row_judgement(pair, loops, "VALU") == "neutral"
+    judged = {
+        row.label: diff_view.row_judgement(pair, loops, row) for row in diff_view.scorecards(loops)
+    }
+    assert judged["instructions"] == "regression"
+    assert judged["scratch"] == "improvement"
+    assert judged["VALU"] == "neutral"

@@ -26,8 +26,9 @@ from kinspect.inspector.compile.tritons import known_tritons
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.objects.disasm import find_disassemblers
 from kinspect.inspector.model import KernelReport, Report
-from kinspect.inspector.pipeline.collecting import collect, load_saved
+from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.pipeline.reading import load_saved
 from kinspect.inspector.report import json_write as json_v1
 from kinspect.inspector.report import saved
 from msgspec.structs import replace

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from emulated import OUT, emulator, troubles
+from kinspect.inspector.emulator.checks.lds_watch import LdsWatch
+from kinspect.inspector.emulator.checks.watched import WatchedWorkgroups
 from kinspect.inspector.emulator.grid import Launch
 from kinspect.inspector.emulator.launch import Emulator
 from kinspect.inspector.emulator.lockstep import EmulationLimitError
-from kinspect.inspector.emulator.memory import Buffer, buffer_of
+from kinspect.inspector.emulator.machine import LaneAccess
+from kinspect.inspector.emulator.memory import Buffer, LocalMemory, buffer_of
+from kinspect.inspector.emulator.waves import OutstandingOperation
 from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.machines.loader import load
 
@@ -24,6 +30,33 @@ WRITE = "ds_write_b32 v1, v0\n"
 WAIT = "s_waitcnt lgkmcnt(0)\n"
 BARRIER = "s_barrier\n"
 READ = "ds_read_b32 v3, v2\n"
+
+
+def test_a_collision_within_a_step_is_no_late_access() -> None:
+    """Though the same write met one that its wave had not waited for at the barrier."""
+    barriers = np.zeros(1, np.int64)
+    notes: list[str] = []
+    watch = LdsWatch(
+        LocalMemory(64, 1), 4, barriers, WatchedWorkgroups(1), lambda *note: notes.append(note[2])
+    )
+    places = np.array([[0], [0], [4]])
+
+    def waves(*numbers: int) -> Any:
+        count = len(numbers)
+        return SimpleNamespace(
+            workgroup=np.zeros(count, int), wave=np.array(numbers), lanes=1, count=count
+        )
+
+    late = waves(0)
+    arriving = OutstandingOperation(0, None, (places[:1], np.ones((1, 1), bool)), lds_bytes=4)
+    late.outstanding = SimpleNamespace(queues={"lgkm": [arriving]})
+    watch.come_to_barrier(late)
+    barriers += 1
+    values = np.array([1, 2, 3])
+    access = LaneAccess(0, waves(1, 2, 3), places, None, 4)
+    watch.before(access, values)
+    watch.after(access, values)  # memory is as it was: each was overwritten
+    assert ["had not waited" in note for note in notes] == [True, False]
 
 
 def test_a_barrier_keeps_waves_apart() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from kinspect.inspector.emulator import hostcall
-from kinspect.inspector.emulator.hostcall import formatted
+from kinspect.inspector.emulator.device_printf import formatted
 from kinspect.inspector.emulator.registry import NotCoveredError
 
 Tool = Callable[..., Any]

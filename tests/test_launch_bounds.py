@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kinspect.inspector.machines.loader import load
 from kinspect.inspector.metrics.launch import gpu_of, least_us
-from kinspect.inspector.metrics.unit_bounds import Residency
+from kinspect.inspector.metrics.residency import Residency
 
 JSON = ("--format", "json", "--details")
 GEMM = """

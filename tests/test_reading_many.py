@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.resolving import resolve_all
+from kinspect.inspector.capture.targets import Target
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline import collecting as pipeline
 from kinspect.inspector.pipeline import forked
-from kinspect.inspector.pipeline.events import Failed
+from kinspect.inspector.pipeline.events import Captured, Event, Failed, until_interrupted
 from kinspect.inspector.pipeline.jobs import Request
-from kinspect.inspector.pipeline.reading import Transformed
+from kinspect.inspector.pipeline.reading import Transformed, Work
 from kinspect.inspector.report import json_write as json_v1
 from kinspect.inspector.report import saved
 from kinspect.inspector.report.json_read import SavedReport
@@ -168,6 +169,41 @@ def test_an_interrupt_keeps_what_is_done_and_says_so() -> None:
     assert isinstance(last, Failed)
     assert last.error.message.startswith("interrupted: ")
     assert all(isinstance(event, Transformed) for event in seen[:-1])
+
+
+def test_an_interrupt_of_one_process_says_so_whatever_failed_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "unreadable.json").write_text("{")
+    targets = (str(tmp_path / "unreadable.json"), *TARGETS[:2])
+    read_target = pipeline.read_target
+
+    def pressed(index: int, target: Target, work: Work) -> Iterator[Transformed | Failed]:
+        if index == 2:
+            raise KeyboardInterrupt
+        return read_target(index, target, work)
+
+    monkeypatch.setattr(pipeline, "read_target", pressed)
+    report = pipeline.collect(Request(targets, jobs=1))
+    assert {Path(kernel.id.partition("::")[0]).name for kernel in report.kernels} == {NAMES[0]}
+    assert report.errors[0].file == targets[0]
+    assert report.errors[-1].message == "interrupted: 2 of 3 files read"
+    finished = pipeline.collect(Request(TARGETS[:3], jobs=1))
+    assert len(finished.kernels) > 1
+    assert [error.message for error in finished.errors] == ["interrupted: 2 of 3 files read"]
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.collect(Request(targets, jobs=1), partial=False)
+
+
+@pytest.mark.parametrize("last", [None, Captured("k.py", ())], ids=["nothing", "no_report"])
+def test_an_interrupt_with_nothing_to_report_is_one(last: Captured | None) -> None:
+    def events() -> Iterator[Event]:
+        if last is not None:
+            yield last
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(until_interrupted(events()))
 
 
 @forks

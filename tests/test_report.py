@@ -13,12 +13,13 @@ from typing import Any
 import jsonschema
 import pytest
 from kinspect.inspector.base.errors import KinspectError
-from kinspect.inspector.model import Artifact, Metric, Report
+from kinspect.inspector.model import Artifact, KernelReport, Metric, Report
 from kinspect.inspector.pipeline.collecting import collect
 from kinspect.inspector.pipeline.jobs import Request
 from kinspect.inspector.report import json_write as json_v1
 from kinspect.inspector.report import saved, schema
 from kinspect.inspector.report.json_read import SavedReport
+from msgspec import Struct
 from msgspec.structs import replace
 
 HERE = Path(__file__).parent
@@ -54,6 +55,28 @@ def test_golden(name: str) -> None:
 def test_schemas_are_those_of_the_model(name: str) -> None:
     """Made by `python -m kinspect.inspector.report.schema`."""
     assert schema.texts()[name] == (schema.FOLDER / name).read_text()
+
+
+class Described(Struct):
+    """A struct.
+
+    Args:
+        width, height: of a tile, which
+            may be cut.
+        depht: no field.
+    """
+
+    width: int
+    height: int
+    depth: int
+
+
+def test_a_meaning_without_its_field_is_an_error() -> None:
+    with pytest.raises(ValueError, match="Described has no fields depht"):
+        schema.field_meanings(Described)
+    meanings = schema.field_meanings(KernelReport)
+    assert meanings.keys() <= set(KernelReport.__struct_fields__)
+    assert meanings
 
 
 def test_the_report_keeps_its_schema(report: Report) -> None:

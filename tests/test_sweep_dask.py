@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.sweep_axes import axes_of
-from kinspect.inspector.compare import points
+from kinspect.inspector.compare import cluster
 from kinspect.inspector.compare.sweep.sweeping import (
     PointDone,
     SweepRequest,
@@ -85,10 +85,9 @@ def test_a_cluster_gives_what_this_machine_gives_though_a_worker_is_killed(
     pids = {worker.pid for worker in local_cluster.workers.values()}
     killed = []
     rows = []
-    with points.connected(local_cluster.scheduler_address) as found:
-        assert found.threads == 2
-        work = points.work_for(triton_key(), None, run_point)
-        for event in sweep(request_, found.executor, work):
+    with cluster.connected(local_cluster.scheduler_address) as executor:
+        work = cluster.work_for(triton_key(), None, run_point)
+        for event in sweep(request_, executor, work):
             if not isinstance(event, PointDone):
                 continue
             rows.append(event.row)
@@ -102,12 +101,10 @@ def test_a_cluster_gives_what_this_machine_gives_though_a_worker_is_killed(
     now = {worker.pid for worker in local_cluster.workers.values()}
     assert killed[0] not in now
     # Its nanny has started another one, and it answers from the same store.
-    with points.connected(local_cluster.scheduler_address) as found:
+    with cluster.connected(local_cluster.scheduler_address) as executor:
         again = [
             event.row
-            for event in sweep(
-                request_, found.executor, points.work_for(triton_key(), None, run_point)
-            )
+            for event in sweep(request_, executor, cluster.work_for(triton_key(), None, run_point))
             if isinstance(event, PointDone)
         ]
     assert by_point(again) == expected
@@ -144,8 +141,8 @@ def test_trials_run_on_a_cluster_as_here(local_cluster: Any) -> None:
             pass
         return [[row.trial for row in kernel.rows] for kernel in trials.result().kernels]
 
-    with points.connected(local_cluster.scheduler_address) as found:
-        there = rows(found.executor, points.work_for(triton_key(), None, run_trial))
+    with cluster.connected(local_cluster.scheduler_address) as executor:
+        there = rows(executor, cluster.work_for(triton_key(), None, run_trial))
     assert there == rows()
     assert all(len(of_kernel) > 1 for of_kernel in there)
 
@@ -173,9 +170,9 @@ def test_the_command_line(local_cluster: Any, tool: Any, expected: dict[str, Any
 def test_a_worker_with_another_triton_is_refused(
     local_cluster: Any, request_: SweepRequest
 ) -> None:
-    with points.connected(local_cluster.scheduler_address) as found:
-        work = points.work_for("another build", None, run_point)
-        rows = [e.row for e in sweep(request_, found.executor, work) if isinstance(e, PointDone)]
+    with cluster.connected(local_cluster.scheduler_address) as executor:
+        work = cluster.work_for("another build", None, run_point)
+        rows = [e.row for e in sweep(request_, executor, work) if isinstance(e, PointDone)]
     assert rows
     assert all(row.figures is None for row in rows)
     assert all("another build of Triton" in row.error.message for row in rows)
@@ -183,8 +180,8 @@ def test_a_worker_with_another_triton_is_refused(
 
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(points, "CONNECT_SECONDS", 1.0)
-    nobody = points.connected("tcp://127.0.0.1:9")
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 1.0)
+    nobody = cluster.connected("tcp://127.0.0.1:9")
     with pytest.raises(KinspectError, match="no Dask scheduler answers at tcp://127"):
         nobody.__enter__()
 
@@ -194,6 +191,6 @@ def test_a_cluster_without_workers() -> None:
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=None, processes=False) as empty,
         pytest.raises(KinspectError, match="has no workers"),
-        points.connected(empty.scheduler_address),
+        cluster.connected(empty.scheduler_address),
     ):
         pass

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinspect.inspector.base.errors import KinspectError
 from kinspect.inspector.capture.sweep_axes import Axis, axes_of, count
-from kinspect.inspector.compare.points import decoded
+from kinspect.inspector.compare.points import stored_value
 from kinspect.inspector.compare.sweep.figures import Figures
 from kinspect.inspector.compare.sweep.swept_points import (
     PointResult,
@@ -269,9 +269,9 @@ def test_rows_come_in_the_order_of_the_product_whoever_expanded_them() -> None:
 
 @given(figures)
 def test_figures_survive_the_store(one: Figures) -> None:
-    assert decoded(msgspec.json.encode(one), Figures) == one
+    assert stored_value(msgspec.json.encode(one), Figures) == one
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"vgprs": "many"}', b"\xff"])
 def test_damaged_figures_are_none(data: bytes) -> None:
-    assert decoded(data, Figures) is None
+    assert stored_value(data, Figures) is None

@@ -173,7 +173,7 @@ def test_figures_of_a_loop_are_per_needed_work(
         changed = {change.name: change for change in pair.changes}
         if not isclose(*loops.bound_per_work):
             assert changed["bound.cycles"].basis == loops.basis.words
-        rows = {name for name, _, _ in diff_view.scorecards(loops)}
+        rows = {row.label for row in diff_view.scorecards(loops)}
         assert "bound per MMAC" in rows
         assert "bound" not in rows
 

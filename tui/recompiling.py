@@ -30,7 +30,7 @@ from ..inspector.capture.sweep_axes import (
     values_of,
 )
 from ..inspector.capture.targets import Target
-from ..inspector.compare.points import compiled
+from ..inspector.compare.points import compile_job
 from ..inspector.compare.trials import hip_changes
 from ..inspector.compare.trials.hip_changes import is_hip
 from ..inspector.compile.hip.flags import database_flags
@@ -245,7 +245,7 @@ def compiled_variant(
     job = Job((0, 0), path, variant, compiler.settings, request.overrides, analysis)
     if is_hip(report):
         job = replace(job, hip=options_of(request))
-    outcome = compiled(job, compiler)
+    outcome = compile_job(job, compiler)
     if outcome.error is not None:
         raise KinspectError(f"{outcome.error.stage}: {outcome.error.message}", outcome.error.hint)
     if not outcome.reports:

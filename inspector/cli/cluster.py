@@ -26,10 +26,10 @@ def executor_for(
     if scheduler is None:
         yield None, None
         return
-    from ..compare import points as cluster
+    from ..compare import cluster
     from ..compile.pool import Compiler
 
     with Compiler(settings_of(run)) as compiler:
         work = cluster.work_for(compiler.toolchain().triton_key, python, task)
-    with cluster.connected(scheduler) as connection:
-        yield connection.executor, work
+    with cluster.connected(scheduler) as executor:
+        yield executor, work

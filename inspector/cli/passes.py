@@ -20,9 +20,9 @@ from ..compile.passes import CompilerPass, PassDump, diff, read_passes
 from ..compile.pool import Compiler, CompileResult
 from ..model import Variant
 from ..pipeline.capturing import variants_of
-from ..pipeline.collecting import load_saved, requested_kernels
 from ..pipeline.jobs import Request, settings_of
 from ..pipeline.naming import label_of
+from ..pipeline.reading import load_saved, requested_kernels
 from ..pipeline.sweep_point import ALREADY_COMPILED, check_names
 from ..present.document import Column, Columns, Section, table
 from .declared import command, option

@@ -2,29 +2,23 @@
 
 What is made of a point's report is stored beside its compile, so that a second run neither compiles
 nor analyses.
-
-Runs compiles on a Dask cluster, for sweeps and trials that outgrow one machine.
 """
 
 from __future__ import annotations
 
-import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..base.errors import KinspectError, unforeseen
-from ..base.version import VERSION
 from ..model import ErrorRecord, KernelReport
 from ..pipeline.analysis_options import Overrides
 from ..pipeline.jobs import CompileOutcome, Job, compile_and_report
@@ -56,8 +50,10 @@ def run(
 ) -> Ran[Kept]:
     """Compiles and analyses a point, in any thread or process, or takes it from the store.
 
+    Of a HIP source only the code is stored, by `hip_sources.compiled`.
+
     Args:
-        compiler: this process's workers; None: a cached one per process and settings.
+        compiler: as of `compile_job`.
         note: the store's name for it beside the compile: it holds all else that it depends on.
         made: what is kept of the report, of type `kind`.
 
@@ -65,7 +61,7 @@ def run(
         KinspectError: nothing can be compiled at all: no usable Triton, or an unwritable store.
     """
     if job.hip is not None:
-        outcome = compiled(job)
+        outcome = compile_job(job)
         kept = made(outcome.reports[0]) if outcome.reports else None
         return Ran(kept, outcome.error, outcome.from_store, outcome.seconds)
     from ..compile.pool import compiler_of_process
@@ -78,9 +74,9 @@ def run(
     is_storable = job.overrides == Overrides() and compiler.settings.read_store
     if is_storable:
         for data in filter(None, (compiler.store.noted(key, note) for key in keys)):
-            if (stored := decoded(data, kind)) is not None:
+            if (stored := stored_value(data, kind)) is not None:
                 return Ran(stored, None, True, time.perf_counter() - started)
-    outcome = compiled(job, compiler)
+    outcome = compile_job(job, compiler)
     seconds = time.perf_counter() - started
     if not outcome.reports:
         return Ran(None, outcome.error, outcome.from_store, seconds)
@@ -92,7 +88,7 @@ def run(
     return Ran(kept, None, outcome.from_store, seconds)
 
 
-def compiled(job: Job, compiler: Compiler | None = None) -> CompileOutcome:
+def compile_job(job: Job, compiler: Compiler | None = None) -> CompileOutcome:
     """Compiles and analyses one variant, of Triton or a HIP source, in any thread or process.
 
     Args:
@@ -110,8 +106,8 @@ def _is_lasting(job: Job, report: KernelReport) -> bool:
     return report.time is not None or job.analysis.time is None or job.variant.passed is None
 
 
-def decoded(data: bytes, kind: type[Kept]) -> Kept | None:
-    """What was kept, from the store; None where it is damaged."""
+def stored_value(data: bytes, kind: type[Kept]) -> Kept | None:
+    """Returns what the store has of a point; None where it is damaged."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -215,115 +211,3 @@ class Points(Generic[Key, Outcome]):
             return self._failed(job.record("compile", error))
         except Exception as error:
             return self._failed(job.record("analyze", unforeseen(error)))
-
-
-CONNECT_SECONDS = 10.0
-
-
-class ExpectedSoftware(Struct, frozen=True):
-    """The software that a worker must have for its results to be those of this machine.
-
-    `host` is the machine that asks; `own_python` lets a worker compile with the interpreter that
-    it runs in, where the user named none.
-    """
-
-    version: str
-    triton_key: str
-    host: str
-    own_python: bool
-
-
-class Cluster(Struct, frozen=True):
-    """A connected cluster: where tasks go, and how many can run at a time."""
-
-    executor: Executor
-    threads: int
-
-
-@contextmanager
-def connected(address: str) -> Iterator[Cluster]:
-    """A cluster's executor, until the block ends.
-
-    Args:
-        address: address of the scheduler, e.g. `tcp://host:8786`.
-
-    Raises:
-        KinspectError: Dask is not installed, nobody answers there, or there are no workers.
-    """
-    try:
-        # Half a second: only for those who have a cluster.
-        from distributed import Client
-    except ImportError:
-        raise KinspectError(
-            "--scheduler needs Dask, which is not installed", "pip install 'kinspect[dask]'"
-        ) from None
-    try:
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError) as error:
-        message = " ".join(str(error).split())
-        raise KinspectError(
-            f"no Dask scheduler answers at {address}: {message}", "start one with: dask scheduler"
-        ) from None
-    try:
-        workers = client.scheduler_info(n_workers=-1)["workers"]
-        if not workers:
-            raise KinspectError(
-                f"the Dask scheduler at {address} has no workers",
-                f"start some with: dask worker {address} --nthreads 1",
-            )
-        threads = sum(int(worker["nthreads"]) for worker in workers.values())
-        yield Cluster(client.get_executor(), threads)
-    finally:
-        with suppress(Exception):  # the results are here; a lost scheduler takes nothing back
-            client.close(timeout=CONNECT_SECONDS)
-
-
-class HostedOutcome(Protocol):
-    """A struct with the outcome of a job, and the machine that has the artifacts."""
-
-    @property
-    def host(self) -> str | None:
-        """None for the machine that asks."""
-        ...
-
-
-Hosted = TypeVar("Hosted", bound=HostedOutcome)
-
-
-def work_for(
-    triton_key: str, python: str | None, task: Callable[[Job, Compiler], Hosted]
-) -> Callable[[Job], Hosted]:
-    """The function of the cluster's tasks: a picklable `task` that checks its machine first.
-
-    Args:
-        python: the interpreter that the user named; None for each worker's own.
-        task: what is done with a job: a function of a module.
-    """
-    expected = ExpectedSoftware(VERSION, triton_key, socket.gethostname(), python is None)
-    return partial(_run_there, expected, task)
-
-
-def _run_there(
-    expected: ExpectedSoftware, task: Callable[[Job, Compiler], Hosted], job: Job
-) -> Hosted:
-    """Runs in a worker."""
-    from ..compile.pool import compiler_of_process
-
-    host = socket.gethostname()
-    if expected.version != VERSION:
-        raise KinspectError(
-            f"the worker on {host} has kinspect {VERSION}, not {expected.version}",
-            "install the same version there",
-        )
-    if expected.own_python:
-        job = replace(job, settings=replace(job.settings, python=sys.executable))
-    compiler = compiler_of_process(job.settings)
-    if compiler.toolchain().triton_key != expected.triton_key:
-        raise KinspectError(
-            f"the worker on {host} has another build of Triton"
-            f" ({compiler.toolchain().triton_version})",
-            "install the same one there: another compiler gives other code",
-        )
-    outcome: Any = task(job, compiler)
-    hosted: Hosted = replace(outcome, host=host if host != expected.host else None)
-    return hosted

@@ -23,7 +23,7 @@ from ..pipeline.capturing import COMPILED, variants_of
 from ..pipeline.jobs import CompileOutcome, Job, Request, settings_of
 from ..pipeline.naming import label_of
 from ..pipeline.sweep_point import check_names
-from .points import compiled
+from .points import compile_job
 from .stages import Comparison, Side, compare
 
 
@@ -130,7 +130,7 @@ def compile_all(
         before: compiles of the run that are done already.
     """
     with ThreadPoolExecutor(threads, "kinspect") as pool:
-        futures = [pool.submit(compiled, job, compiler) for job, compiler in tasks]
+        futures = [pool.submit(compile_job, job, compiler) for job, compiler in tasks]
         outcomes = []
         try:
             for done, future in enumerate(futures, before + 1):

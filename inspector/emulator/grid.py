@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -47,8 +49,9 @@ class Launch(Struct, frozen=True):
 
 
 CONSTANTS_ADDRESS: Final = 0x7E03_0000_0000
-Fill = dict[int, int]
+Fill = Mapping[int, int]
 """Row of a register (scalar ones from `SCALAR_BIT` on) -> what it holds when waves begin."""
+_NOTHING: Final[Fill] = MappingProxyType({})
 SLICE_WAVES: Final = 256
 """Waves that run together: below 16 the cost of each call rules, far above it the caches'."""
 
@@ -74,7 +77,7 @@ class GridRunner:
         numbers: Array,
         machine: MachineState,
         limits: LaunchLimits,
-        fill: Fill,
+        fill: Fill = _NOTHING,
     ) -> Array:
         """Runs workgroups on the machine's memory, some at a time.
 

@@ -6,22 +6,15 @@ packet's ready flag. Here the host answers in the write to the doorbell itself.
 
 Sources: the layout in memory and the protocol, ROCm's clr, rocclr/device/devhostcall.{hpp,cpp};
 messages, devhcmessages.cpp; signals, `amd_signal_t` in ROCr's amd_hsa_signal.h.
-
-`printf` as device code sends it: a format string and arguments in 64-bit words.
-
-What is sent: ROCm's clr, rocclr/device/devhcprintf.cpp. How it is written: as glibc's printf does.
 """
 
 from __future__ import annotations
 
-import math
-import re
-import struct
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
+from .device_printf import formatted
 from .memory import PADDING, Array, Buffer, MemoryWords
 from .registry import NotCoveredError
 
@@ -40,8 +33,17 @@ _SIGNAL_BYTES: Final = 64
 _MOST_PRINTED: Final = 1 << 24
 """Characters of one launch that are kept."""
 _READY_STACK: Final = 32
+"""Where the buffer's word with the last packet that was pushed lies."""
 _PRINTF: Final = 2
+"""The one service that is offered."""
 _BEGIN, _END = 1, 2
+"""Flags of a message's descriptor: this part is the first, the last."""
+_FLAGS: Final = 0xFE
+"""The descriptor's bits below the message's number, without `_BEGIN`."""
+_COUNT_SHIFT, _COUNT = 5, 7
+"""Where the descriptor has how many words follow it, and the most."""
+_MESSAGE_SHIFT: Final = 8
+"""Where the descriptor has the message's number."""
 
 
 class Printed:
@@ -54,16 +56,19 @@ class Printed:
         self.parts: list[tuple[bool, str]] = []
         self._left = _MOST_PRINTED
 
-    def add(self, error: bool, text: str) -> None:
-        """Adds a text, to the last part if that goes to the same stream; not without end."""
+    def add(self, text: str, *, to_stderr: bool) -> None:
+        """Adds a text, to the last part if that goes to the same stream.
+
+        Past `_MOST_PRINTED` characters nothing is added.
+        """
         if self._left <= 0:
             return
         self._left -= len(text)
         if self._left <= 0:
             text += "\n(more was printed)\n"
-        if self.parts and self.parts[-1][0] == error:
+        if self.parts and self.parts[-1][0] == to_stderr:
             text = self.parts.pop()[1] + text
-        self.parts.append((error, text))
+        self.parts.append((to_stderr, text))
 
 
 class HostCalls:
@@ -90,7 +95,9 @@ class HostCalls:
         self._next_message = 0
 
     def serve(self) -> None:
-        """Handles the packets on the ready stack, the last pushed first; a write to the doorbell.
+        """Handles the packets on the ready stack, the last pushed first.
+
+        A write to the doorbell calls it.
 
         Raises:
             NotCoveredError: a packet asks for another service than `printf`.
@@ -122,20 +129,20 @@ class HostCalls:
             number = self._next_message
             self._next_message += 1
             self._messages[number] = []
-            descriptor = (descriptor & 0xFE) | number << 8
+            descriptor = (descriptor & _FLAGS) | number << _MESSAGE_SHIFT
             payload[0] = descriptor
-        number = descriptor >> 8
+        number = descriptor >> _MESSAGE_SHIFT
         if number not in self._messages:
             raise NotCoveredError("a message to the host that was not begun")
         words = self._messages[number]
-        words += payload[1 : 1 + (descriptor >> 5 & 7)].tolist()
+        words += payload[1 : 1 + (descriptor >> _COUNT_SHIFT & _COUNT)].tolist()
         if descriptor & _END:
             del self._messages[number]
             if not words:
                 raise NotCoveredError("an empty message to the host")
             stream, *arguments = words
             text = formatted(arguments)
-            self.printed.add(bool(stream & 1), text)
+            self.printed.add(text, to_stderr=bool(stream & 1))
             payload[0] = len(text)
 
 
@@ -152,123 +159,3 @@ class _Doorbell(MemoryWords):
         super().scatter(offsets, values, size)
         if offsets.size and int(offsets.max()) >= _SIGNAL:
             self._host.serve()
-
-
-_SPECIFIER: Final = re.compile(
-    r"%(?:%|(?P<flags>[-+ #0]*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?"
-    r"(?P<length>hh|h|ll|l|j|z|t|L)?(?P<kind>[diouxXfFeEgGaAcspn]))"
-)
-_INTEGER_BITS: Final = {"hh": 8, "h": 16, None: 32}
-"""Length in a specifier -> bits of the integer; others have 64."""
-_WORD: Final = 8
-_MOST_WIDTH: Final = 4095
-"""Width and precision that every C library can write (C11, 7.21.6.1)."""
-
-
-def formatted(words: list[int]) -> str:
-    """Returns the text that `printf` writes for a format string and arguments, as they were sent.
-
-    `words`: 64 bits each: the format, zero-terminated, then each argument in a word of its own;
-    strings take as many words as they need.
-    """
-    data = struct.pack(f"<{len(words)}Q", *words)
-    format_text, offset = _string(data, 0)  # `offset`: where the next argument begins
-    pieces, copied = [], 0
-    for match in _SPECIFIER.finditer(format_text):
-        pieces.append(format_text[copied : match.start()])
-        copied = match.end()
-        if match["kind"] is None:
-            pieces.append("%")
-            continue
-        star_count = (match["width"], match["precision"]).count("*")
-        if offset + _WORD * (star_count + 1) > len(data):
-            return "".join(pieces)  # too few arguments: the runtime stops here
-        sizes = [
-            struct.unpack_from("<i", data, offset + _WORD * index)[0] for index in range(star_count)
-        ]
-        offset += _WORD * star_count
-        layout = _layout(match, iter(sizes))
-        if match["kind"] == "s":
-            text, offset = _string(data, offset)
-            pieces.append(f"%{layout}s" % text)
-            continue
-        (bits,) = struct.unpack_from("<Q", data, offset)
-        pieces.append(_argument(match, layout, bits))
-        offset += _WORD
-    pieces.append(format_text[copied:])
-    return "".join(pieces)
-
-
-def _string(data: bytes, offset: int) -> tuple[str, int]:
-    """A zero-terminated string, and where the word behind it begins."""
-    end = data.find(b"\0", offset)
-    end = len(data) if end < 0 else end
-    words = (end - offset + _WORD) // _WORD  # with the zero that ends it
-    return data[offset:end].decode(errors="replace"), offset + words * _WORD
-
-
-def _layout(match: re.Match[str], sizes: Iterator[int]) -> str:
-    """Flags, width and precision, with the arguments that stand for stars put in."""
-    width = match["width"]
-    if width:
-        number = next(sizes) if width == "*" else int(width[:_WORD])
-        width = str(max(-_MOST_WIDTH, min(number, _MOST_WIDTH)))
-    if match["precision"] is None:
-        return match["flags"] + width
-    text = match["precision"]
-    precision = min(next(sizes) if text == "*" else int(text[:_WORD] or 0), _MOST_WIDTH)
-    return match["flags"] + width + (f".{precision}" if precision >= 0 else "")
-
-
-def _argument(match: re.Match[str], layout: str, bits: int) -> str:
-    """An argument that is a word, as its specifier writes it."""
-    kind: str = match["kind"]
-    if kind == "n":
-        return ""
-    if kind == "p":
-        return f"%{layout}s" % (f"{bits:#x}" if bits else "(nil)")
-    if kind == "c":
-        return f"%{layout}s" % chr(bits & 0xFF)
-    if kind in "diouxX":
-        return _integer(kind, layout, bits, _INTEGER_BITS.get(match["length"], 64))
-    return _float(match, layout, bits)
-
-
-def _integer(kind: str, layout: str, bits: int, width: int) -> str:
-    value = bits & ((1 << width) - 1)
-    if kind in "di" and value >> (width - 1):
-        value -= 1 << width
-    if kind == "o" and "#" in layout:  # Python would write 0o17
-        return f"%{layout.replace('#', '')}s" % (f"0{value:o}" if value else "0")
-    return f"%{layout}{kind}" % value
-
-
-def _float(match: re.Match[str], layout: str, bits: int) -> str:
-    kind: str = match["kind"]
-    (value,) = struct.unpack("<d", struct.pack("<Q", bits))
-    if not math.isfinite(value):
-        return _not_finite(match, layout, value, negative=bool(bits >> 63))
-    if kind in "aA":
-        text = _hexadecimal(value)
-        return f"%{layout.partition('.')[0]}s" % (text.upper() if kind == "A" else text)
-    return f"%{layout}{kind}" % value
-
-
-def _not_finite(match: re.Match[str], layout: str, value: float, *, negative: bool) -> str:
-    """`nan` or `inf`, to which no precision and no leading zeros apply."""
-    text = ("-" if negative else "") + ("nan" if math.isnan(value) else "inf")
-    sign = re.search("[+ ]", str(match["flags"]))
-    if not negative and sign is not None:
-        text = sign[0] + text
-    width = re.match(r"[-+ #0]*(\d*)", layout)
-    assert width is not None
-    aligned = "%" + "-" * ("-" in match["flags"]) + width[1] + "s"
-    return aligned % (text.upper() if match["kind"].isupper() else text)
-
-
-def _hexadecimal(value: float) -> str:
-    """Returns a float as glibc's `%a` writes it: no zeros at the end of the fraction."""
-    mantissa, _, exponent = value.hex().partition("p")
-    if not exponent:
-        return mantissa
-    return mantissa.rstrip("0").rstrip(".") + "p" + exponent

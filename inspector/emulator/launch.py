@@ -1,15 +1,12 @@
-"""One launch: its arguments and limits, slices of the grid, and its results."""
+"""One kernel made ready, its launches and their results."""
 
 from __future__ import annotations
 
-import copy
-import functools
 import gc
 import math
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -24,19 +21,13 @@ from .checks.checking import CheckingMachine
 from .checks.global_shadow import GlobalShadow
 from .checks.undefined import note_undefined_uses
 from .counts import AccessCounter
+from .extents import MOST_SCRATCH, check_extents
 from .grid import CONSTANTS_ADDRESS, GridRunner, Launch
 from .linking import joined
 from .lockstep import EmulationLimitError, LaunchLimits, Watch
 from .machine import Trouble
 from .memory import Buffer, GlobalMemory
-from .processes import (
-    NotIndependentError,
-    ShareResult,
-    add_share,
-    execute_shares,
-    has_independent_workgroups,
-    share_result,
-)
+from .processes import NotIndependentError, execute_in_processes, has_independent_workgroups
 from .program import PreparedCode, prepare
 from .start import waves_of
 from .waves import Array
@@ -60,51 +51,6 @@ class LaunchOutcome(Struct, frozen=True):
     troubles: tuple[Trouble, ...]
     footprint: Footprint | None
     executed: Array
-
-
-MOST_WORKGROUPS: Final = 1 << 25
-"""Executed in one launch: with the arrays of their numbers and order they take 1 GiB."""
-MOST_IN_GRID: Final = 1 << 30
-"""Workgroups of a grid of which some are executed."""
-MOST_THREADS: Final = 1024
-"""Of a workgroup, on all targets (amd_hip: maxThreadsPerBlock)."""
-MOST_ITEMS: Final = (1 << 32) - 1
-"""Work-items of a grid in each dimension (hsa_kernel_dispatch_packet)."""
-MOST_SCRATCH: Final = 1 << 30
-"""Bytes of private memory of the waves that run together."""
-
-
-def check_extents(grid: Sequence[int], block: Sequence[int], is_sampled: bool) -> None:
-    """Refuses what no GPU can launch, or no memory here holds, before anything is allocated.
-
-    Raises:
-        KinspectError: it says what was asked for.
-    """
-    threads, groups = math.prod(block), math.prod(grid)
-    shape = " x ".join(f"{extent:,}" for extent in grid if extent != 1) or "1"
-    if min(*grid, *block) < 0:
-        raise KinspectError(f"{min(*grid, *block)} workgroups or work-items", "state none below 0")
-    if not 0 < threads <= MOST_THREADS:
-        raise KinspectError(
-            f"a workgroup of {threads:,} work-items; it has 1 to {MOST_THREADS:,}",
-            "launch a smaller workgroup",
-        )
-    if any(t * g > MOST_ITEMS for t, g in zip(block, grid, strict=True)):
-        raise KinspectError(
-            f"a grid of {shape} workgroups of {threads:,} work-items; a dimension has at most"
-            f" {MOST_ITEMS:,} work-items",
-            "launch a smaller grid",
-        )
-    if is_sampled and groups > MOST_IN_GRID:
-        raise KinspectError(
-            f"a grid of {groups:,} workgroups; some of up to {MOST_IN_GRID:,} can be executed",
-            "launch a smaller grid",
-        )
-    if not is_sampled and groups > MOST_WORKGROUPS:
-        raise KinspectError(
-            f"a grid of {groups:,} workgroups; the emulator executes {MOST_WORKGROUPS:,} at most",
-            f"--sample N executes N of up to {MOST_IN_GRID:,}, or launch a smaller grid",
-        )
 
 
 class Emulator:
@@ -140,9 +86,10 @@ class Emulator:
         self._scratch_bytes = function.resources.scratch_bytes or 0
         self._constants = constants.data
         self._grid = self.runner(GridRunner, self.code)
-        # Looked for at the first launch that is checked; 0 from then on.
         set_up = initial_registers(self.start, self.target)
-        self._undefined = live_at_entry(function, self.code.effects) & ~set_up
+        self._undefined_at_entry = live_at_entry(function, self.code.effects) & ~set_up
+        self._looked_for_undefined = False  # at the first launch that is checked
+        self._is_divisible: bool | None = None  # and for good, once shares of a launch have raced
         line_bytes = gpu.cache_line_bytes
         self.counts = None if line_bytes is None else AccessCounter(gpu.arch, line_bytes)
 
@@ -153,10 +100,12 @@ class Emulator:
         """
         return kind(code, self.start, self._scratch_bytes, self._constants)
 
-    @functools.cached_property
+    @property
     def is_divisible(self) -> bool:
         """Whether several processes may execute a launch."""
-        return has_independent_workgroups(self.code)
+        if self._is_divisible is None:
+            self._is_divisible = has_independent_workgroups(self.code)
+        return self._is_divisible
 
     def run(
         self,
@@ -182,24 +131,20 @@ class Emulator:
             else np.array(launch.workgroups, np.int64)
         )
         machine = self._machine(launch, buffers)
-        undefined = self._undefined
-        if launch.checks:
-            self._undefined = 0
+        before = self._looked_for_undefined
+        if launch.checks and not before:
+            self._looked_for_undefined = True
+            undefined = self._undefined_at_entry
             note_undefined_uses(undefined, self._grid, launch, buffers, numbers, machine)
-        machine.memory = GlobalMemory(buffers)
+        limits = LaunchLimits(launch.seconds, launch.blocks, watch=watch)
         try:
-            limits = LaunchLimits(launch.seconds, launch.blocks, watch=watch)
-            shares = self._shares(launch, numbers)
-            if len(shares) > 1:
-                executed = self._execute_apart(launch, shares, machine, limits)
-            else:
-                executed = self._grid.run(launch, numbers, machine, limits, {})
+            executed = self._executed(launch, numbers, machine, limits)
         except EmulationLimitError as error:
             error.troubles = tuple(machine.troubles.values())
             raise
         except NotIndependentError:
             # Nothing of it counts, and the next launch looks as this one did.
-            self.is_divisible, self._undefined = False, undefined
+            self._is_divisible, self._looked_for_undefined = False, before
             raise
         if launch.checks:
             self._note_hazards(machine)
@@ -232,6 +177,19 @@ class Emulator:
         )
         return CheckingMachine(memory, self.code.lds_granule, self.counts, shadow)
 
+    def _executed(
+        self, launch: Launch, numbers: Array, machine: CheckingMachine, limits: LaunchLimits
+    ) -> Array:
+        """Executes workgroups, maybe in several processes; see `GridRunner.run`."""
+
+        def execute(share: Array) -> Array:
+            return self._grid.run(launch, share, machine, limits)
+
+        shares = self._shares(launch, numbers)
+        if len(shares) == 1:
+            return execute(numbers)
+        return execute_in_processes(shares, execute, self.code, machine, limits, self.counts)
+
     def _shares(self, launch: Launch, numbers: Array) -> list[Array]:
         """The workgroups of each process: whole slices, the same ones whoever executes them."""
         if launch.processes < 2 or not launch.checks or not self.is_divisible:
@@ -240,41 +198,6 @@ class Emulator:
         starts = np.arange(0, len(numbers), per_slice)
         shares = np.array_split(starts, max(min(launch.processes, len(starts)), 1))
         return np.split(numbers, [share[0] for share in shares[1:]])
-
-    def _execute_apart(
-        self,
-        launch: Launch,
-        shares: Sequence[Array],
-        machine: CheckingMachine,
-        limits: LaunchLimits,
-    ) -> Array:
-        """Executes each share of the workgroups in a process of its own; see `GridRunner.run`."""
-        code, counts = self.code, self.counts
-        own = os.getpid()
-
-        def execute(share: Array) -> ShareResult:
-            forked = os.getpid() != own
-            if forked:  # what came before is the parent's
-                machine.troubles = {}
-                limits.watch = None
-                code.recount([(0, 0, 0)] * len(code.blocks))
-                if counts is not None:
-                    counts.begin()
-            executed = self._grid.run(launch, share, machine, limits, {})
-            return share_result(executed, code, machine, counts, forked=forked)
-
-        tallies = code.tallies
-        accesses = {} if counts is None else copy.deepcopy(counts.accesses)
-        try:
-            results = execute_shares(shares, execute)
-        except NotIndependentError:
-            code.recount(tallies)
-            if counts is not None:
-                counts.begin(accesses)
-            raise
-        for result in results[1:]:  # the first is this process's own
-            add_share(result, code, machine, counts)
-        return np.concatenate([result.executed for result in results])
 
     def _note_hazards(self, machine: CheckingMachine) -> None:
         """Notes matrix instructions without their wait states, where both were executed."""

@@ -8,6 +8,7 @@ fails, the launch has to be executed again by one process.
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import signal
@@ -26,6 +27,7 @@ from .access_figures import Spans
 from .checks.checking import CheckingMachine
 from .checks.global_shadow import Granules
 from .counts import AccessCount, AccessCounter
+from .lockstep import LaunchLimits
 from .machine import Trouble
 from .program import PreparedCode, is_coherent
 
@@ -61,7 +63,7 @@ class ShareResult(Struct, frozen=True):
     granules: dict[int, Granules]
 
 
-def share_result(
+def _share_result(
     executed: Array,
     code: PreparedCode,
     machine: CheckingMachine,
@@ -84,10 +86,10 @@ def share_result(
     )
 
 
-def add_share(
+def _add_share(
     result: ShareResult, code: PreparedCode, machine: CheckingMachine, counts: AccessCounter | None
 ) -> None:
-    """Adds what another process has done; see `share_result`."""
+    """Adds what another process has done; see `_share_result`."""
     code.add(result.blocks)
     for trouble in result.troubles:
         machine.note(trouble.kind, trouble.site, trouble.detail)
@@ -118,7 +120,48 @@ def has_independent_workgroups(code: PreparedCode) -> bool:
     return True
 
 
-def execute_shares(
+def execute_in_processes(
+    shares: Sequence[Array],
+    execute: Callable[[Array], Array],
+    code: PreparedCode,
+    machine: CheckingMachine,
+    limits: LaunchLimits,
+    counts: AccessCounter | None,
+) -> Array:
+    """Executes each share of the workgroups in a process of its own, the first in this one.
+
+    `execute`: see `GridRunner.run`; of `machine`, `code`, `limits` and `counts`.
+
+    Raises:
+        NotIndependentError: as `_execute_shares`; the counts are as before.
+    """
+    own = os.getpid()
+
+    def execute_share(share: Array) -> ShareResult:
+        forked = os.getpid() != own
+        if forked:  # what came before is the parent's
+            machine.troubles = {}
+            limits.watch = None
+            code.recount([(0, 0, 0)] * len(code.blocks))
+            if counts is not None:
+                counts.begin()
+        return _share_result(execute(share), code, machine, counts, forked=forked)
+
+    tallies = code.tallies
+    accesses = {} if counts is None else copy.deepcopy(counts.accesses)
+    try:
+        results = _execute_shares(shares, execute_share)
+    except NotIndependentError:
+        code.recount(tallies)
+        if counts is not None:
+            counts.begin(accesses)
+        raise
+    for result in results[1:]:  # the first is this process's own
+        _add_share(result, code, machine, counts)
+    return np.concatenate([result.executed for result in results])
+
+
+def _execute_shares(
     shares: Sequence[Array], execute: Callable[[Array], ShareResult]
 ) -> list[ShareResult]:
     """Executes each share of workgroups, the first in this process.

@@ -12,7 +12,7 @@ Which waves take a conditional branch, by its mnemonic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +43,11 @@ class OutstandingOperation(Struct):
     in_order: bool = True
     site: int = -1
     lds_bytes: int = 0
+
+    def lds_writes(self) -> Iterator[tuple[Array, Array]]:
+        """Yields the places and usable lanes of a write of LDS; nothing for others."""
+        if self.lds_bytes:
+            yield from zip(self.arrays[::2], self.arrays[1::2], strict=True)
 
     def with_arrays(self, arrays: tuple[Array, ...]) -> OutstandingOperation:
         """The same operation of other waves."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -56,6 +56,14 @@ class MemoryRow(Struct, frozen=True):
     note: str
 
 
+class ScorecardRow(Struct, frozen=True):
+    """A line of a region's scorecard; `metrics` names the figures that changes are judged by."""
+
+    label: str
+    text: str
+    metrics: tuple[str, ...] = ()
+
+
 def main_loop(kernel: KernelReport) -> LoopReport | None:
     """The loop that the report names as the kernel's main loop."""
     return next((loop for loop in kernel.loops if loop.id == kernel.main_loop), None)
@@ -97,44 +105,66 @@ def source_span(locations: Sequence[SourceLoc]) -> str:
     return f"{file_name(name)}:{first}" + (f"–{last}" if last > first else "")
 
 
-def scorecard(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
-    """A region's instruction mix as (label, figure) pairs, always in the same order."""
-    matrix = count(metrics, "mfma", "wmma")
-    cycles = int_of(metrics, "cycles.mfma")
-    label = "WMMA" if count(metrics, "wmma") else "MFMA"
-    mnemonics = value_of(metrics, "matrix.instructions")
-    details = list(mnemonics) if isinstance(mnemonics, Mapping) else []
-    details += [f"{cycles} cycles"] if matrix and cycles is not None else []
+def scorecard(metrics: Mapping[str, Metric], *, apart: bool = False) -> list[ScorecardRow]:
+    """A region's instruction mix, always in the same order.
+
+    Args:
+        apart: kinds of matrix instructions and their cycles have rows, not a remark in brackets,
+            and the bound has no remark.
+    """
     redundancy = number_of(metrics, "matrix.redundancy") or 1
-    repeated = [("matrix work", f"{redundancy:.3g} × needed")] if redundancy > 1 else []
+    work = ScorecardRow("matrix work", f"{redundancy:.3g} × needed", ("matrix.redundancy",))
+    instructions = show(value_of(metrics, "count.instructions"))
     return [
-        ("instructions", show(value_of(metrics, "count.instructions"))),
-        (label, f"{matrix} ({', '.join(details)})" if details else str(matrix)),
-        ("VALU", str(count(metrics, "valu"))),
-        ("SALU", str(count(metrics, "salu"))),
-        (
+        ScorecardRow("instructions", instructions, ("count.instructions",)),
+        *_matrix(metrics, apart=apart),
+        ScorecardRow("VALU", str(count(metrics, "valu"))),
+        ScorecardRow("SALU", str(count(metrics, "salu"))),
+        ScorecardRow(
             "LDS",
             f"{count(metrics, 'lds_read')} reads {count(metrics, 'lds_write')} writes"
             + (f" {count(metrics, 'lds_direct')} direct" if count(metrics, "lds_direct") else ""),
         ),
-        (
+        ScorecardRow(
             "global",
             f"{count(metrics, 'global_load')} loads {count(metrics, 'global_store')} stores"
             + (f" {count(metrics, 'atomic')} atomics" if count(metrics, "atomic") else ""),
         ),
-        (
+        ScorecardRow(
             "scratch",
             f"{count(metrics, 'scratch_load')} loads {count(metrics, 'scratch_store')} stores"
             if count(metrics, "scratch_load", "scratch_store")
             else "0",
+            ("count.scratch_load", "count.scratch_store"),
         ),
-        ("AGPR moves", str(count(metrics, "acc_move"))),
-        ("s_nop", str(count(metrics, "nop"))),
-        ("waits", f"{count(metrics, 'wait')}, of them {count(metrics, 'full_wait')} full"),
-        ("barriers", str(count(metrics, "barrier"))),
-        *repeated,
-        *_bound(metrics),
+        ScorecardRow("AGPR moves", str(count(metrics, "acc_move")), ("count.acc_move",)),
+        ScorecardRow("s_nop", str(count(metrics, "nop"))),
+        ScorecardRow(
+            "waits",
+            f"{count(metrics, 'wait')}, of them {count(metrics, 'full_wait')} full",
+            ("count.full_wait",),
+        ),
+        ScorecardRow("barriers", str(count(metrics, "barrier")), ("count.barrier",)),
+        *([work] if redundancy > 1 else []),
+        *_bound(metrics, apart=apart),
     ]
+
+
+def _matrix(metrics: Mapping[str, Metric], *, apart: bool) -> Iterator[ScorecardRow]:
+    """The scorecard's rows on matrix instructions."""
+    matrix, cycles = count(metrics, "mfma", "wmma"), int_of(metrics, "cycles.mfma")
+    label = "WMMA" if count(metrics, "wmma") else "MFMA"
+    mnemonics = value_of(metrics, "matrix.instructions")
+    kinds = mnemonics if isinstance(mnemonics, Mapping) else {}
+    if apart:
+        yield ScorecardRow(label, str(matrix))
+        for kind, number in kinds.items():
+            yield ScorecardRow(f"  {kind}", show(number))
+        shown = show(value_of(metrics, "cycles.mfma"))
+        yield ScorecardRow("  cycles of the matrix unit", shown, ("cycles.mfma",))
+        return
+    details = [*kinds, *([f"{cycles} cycles"] if matrix and cycles is not None else [])]
+    yield ScorecardRow(label, f"{matrix} ({', '.join(details)})" if details else str(matrix))
 
 
 def unit_name(unit: str) -> str:
@@ -149,11 +179,11 @@ def bounds(metrics: Mapping[str, Metric]) -> list[tuple[str, float]]:
     return sorted(known, key=lambda item: -item[1])
 
 
-def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
-    """The scorecard's row for the largest bound, with the two next; empty where none is known."""
+def _bound(metrics: Mapping[str, Metric], *, apart: bool) -> Iterator[ScorecardRow]:
+    """The scorecard's row for the largest bound, with the two next; none where none is known."""
     known = bounds(metrics)
     if not known:
-        return []
+        return
     (unit, cycles), *smaller = known
     details = [f"{unit_name(other)} {figure:.0f}" for other, figure in smaller[:2]]
     known_units = dict(known)
@@ -176,7 +206,8 @@ def _bound(metrics: Mapping[str, Metric]) -> list[tuple[str, str]]:
             by = unit_name(str(longest["unit"]))
             details.append(f"with it {show(longest['cycles'])} by {by}")
     by = f" by {unit_name(unit)}" if named else " at least"
-    return [("bound", f"{cycles:.0f} cycles{by} ({', '.join(details)})")]
+    remark = "" if apart else f" ({', '.join(details)})"
+    yield ScorecardRow("bound", f"{cycles:.0f} cycles{by}{remark}", ("bound.cycles",))
 
 
 def memory_rows(ops: Iterable[MemoryOp], loop: str | None) -> list[MemoryRow]:

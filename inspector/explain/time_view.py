@@ -141,9 +141,14 @@ def stall_bar(time: KernelTime, width: int, most: int = len(_SIGNS)) -> tuple[st
     return f"{bar:·<{width}}", "  ".join(words)
 
 
+def before_and_after(change: TimeChange) -> str:
+    """`41 → 29 µs`."""
+    return f"{amount(change.before_us).removesuffix(' µs')} → {amount(change.us)}"
+
+
 def difference(change: TimeChange) -> str:
     """`41 → 29 µs (-29 %; -42 to -13 %)`, the range as that of measured differences, or `equal`."""
-    times = f"{amount(change.before_us).removesuffix(' µs')} → {amount(change.us)}"
+    times = before_and_after(change)
     if change.verdict == "equal":
         return f"{times} (equal)"
     return f"{times} ({change.percent:+.0f} %; {change.low:+.0f} to {change.high:+.0f} %)"

@@ -72,7 +72,10 @@ def _of(loop: str | None) -> str:
 
 def _loops(pair: KernelDiff) -> Iterator[str]:
     for loops in pair.loops:
-        differing = [row for row in diff_view.scorecards(loops) if row[1] != row[2]]
-        figures = "; ".join(f"{name.strip()} {left} -> {right}" for name, left, right in differing)
+        figures = "; ".join(
+            f"{row.label.strip()} {row.left} -> {row.right}"
+            for row in diff_view.scorecards(loops)
+            if row.left != row.right
+        )
         if figures:
             yield f"  loop {diff_view.loop_title(loops)}: {figures}"

@@ -24,9 +24,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .about import replace_triton_key, switches
-from .backend_changes import TTGIR, LlvmInputs, RemainingPasses
+from .llvm_inputs import LlvmInputs
 from .process_tree import ChildError, answer_of_child
 from .records import Emit, writer
+from .remaining_passes import LLIR, TTGIR, RemainingPasses
 from .without_files import check_assembly, guard_assembler, guard_diagnostics, guard_linker
 
 INPUT = "kernel.{stage}"
@@ -37,7 +38,6 @@ STDERR = "stderr.txt"
 STDOUT = "stdout.txt"
 
 HSACO = "hsaco"
-LLIR = "llir"
 
 DUMP_VARIABLES = ("MLIR_ENABLE_DUMP", "MLIR_DUMP_PATH")
 
@@ -163,7 +163,7 @@ def _compile(request: dict[str, Any], dump: str | None, emit: Emit) -> dict[str,
     if start_stage == LLIR:
         return {**facts, **_compile_llir(backend, backend.parse_options(options), late_start)}
     llvm_inputs = LlvmInputs()
-    llvm_inputs.observe()
+    llvm_inputs.install()
     compiled = triton.compile(INPUT.format(stage=start_stage), target=gpu, options=options)
     # The input file is there already.
     later = {stage: content for stage, content in compiled.asm.items() if stage != start_stage}
@@ -200,7 +200,7 @@ def _compile_llir(backend: Any, options: Any, late_start: dict[str, Any]) -> dic
         source = stream.read()
     metadata = late_start["metadata"]
     llvm_inputs = LlvmInputs(late_start.get("llvm"))
-    llvm_inputs.observe()
+    llvm_inputs.install()
     runs: dict[str, Any] = {}
     language = getattr(importlib.import_module("triton.compiler.compiler"), "Language", None)
     # Before 3.4 there was one language.

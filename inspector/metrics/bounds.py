@@ -26,34 +26,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from msgspec.structs import replace
-
 from ..isa.graph.cfg import innermost_loops
 from ..isa.graph.longest_way import Way, kernel_way
 from ..machines.products import memory_bytes_per_clk
 from ..model import (
     Instruction,
-    Loop,
     Machine,
     Metric,
     Origin,
     Scalar,
 )
 from . import lds_trees
+from .chains import Code, latency
 from .entries import of_both, of_loops, unknown
 from .load_paths import code_of
+from .residency import BY_WAVE, Residency, residency, shared_cycles
 from .subject import Subject
-from .unit_bounds import (
-    BY_WAVE,
-    Bound,
-    Residency,
-    latency,
-    lines,
-    residency,
-    rounded,
-    shared_cycles,
-    wave_bounds,
-)
+from .unit_bounds import Bound, rounded, touched_bytes, wave_bounds
 
 UNIT, CYCLES, WAVES, WAVE = "bound.unit", "bound.cycles", "bound.waves", "bound.wave"
 COVERED = "bound.covered"
@@ -61,6 +50,7 @@ LONGEST = "bound.longest"
 MIN_COVERED = 0.5
 """No unit is named where less than this share of a loop's instructions is always executed."""
 L2, MEMORY = "uncached.l2", "uncached.memory"
+_NO_RESIDENCY = "the waves that are resident are not known"
 
 UNITS: Mapping[str, str] = {
     "matrix": "the matrix unit (MFMA, WMMA)",
@@ -96,12 +86,12 @@ SPECS = (
     *of_both(
         {
             LONGEST: "The bounds of the longest way through an iteration of a hot loop, or "
-            "through a kernel without loops: where lanes pass every check (what only an empty "
-            "EXEC skips is executed, both sides of an if whose lanes differ are), and of a scalar "
-            "branch's ways that with most instructions is taken. `cycles` of each unit for all "
-            "resident waves, the slowest `unit` and its `cycles`; `covered`: % of the loop's own "
-            "instructions on that way; `optional`: % of the way's that a scalar branch leaves out "
-            "on others. `latency` is that of every iteration",
+            "through a kernel without loops. Lanes pass every check, both sides of an if whose "
+            "lanes differ count, and of the two ways of a scalar branch the one with more "
+            "instructions. `cycles` of each unit for all resident waves, the slowest `unit` and "
+            "its `cycles`; `covered`: % of the loop's own instructions on that way; `optional`: % "
+            "of the way's that a scalar branch leaves out on others. `latency` is that of every "
+            "iteration",
         },
         "estimated",
         keys={LONGEST: frozenset({"unit", "cycles"})},
@@ -120,48 +110,29 @@ SPECS = (
 def loop_metrics(
     subject: Subject,
     metrics: Mapping[str, Metric],
-    executed: Mapping[str, Sequence[int]],
+    executed_blocks: Mapping[str, Sequence[int]],
     ways: Mapping[str, Way],
 ) -> dict[str, dict[str, Metric]]:
     """Hot loop -> its bounds.
 
-    `executed`: the blocks that every iteration of the hot loops executes; `ways`: the longest way
+    `executed_blocks`: those that every iteration of the hot loops executes; `ways`: the longest way
     through an iteration of each of them.
     """
-    if not executed or subject.machine is None:
+    machine, function = subject.machine, subject.function
+    if not executed_blocks or machine is None:
         return {}
-    return {
-        loop.id: {metric.name: metric for metric in own}
-        for loop, own in _hot_loops(subject, subject.machine, executed, ways, metrics)
-    }
-
-
-def _hot_loops(
-    subject: Subject,
-    machine: Machine,
-    executed_blocks: Mapping[str, Sequence[int]],
-    ways: Mapping[str, Way],
-    metrics: Mapping[str, Metric],
-) -> Iterator[tuple[Loop, Iterator[Metric]]]:
-    """Yields the hot loops with their metrics."""
-    function = subject.function
     owner = innermost_loops(function)
-    code = None
-    if subject.facts.analyse_lanes:
-        from .unit_bounds import Code
-
-        code = Code.of(function, machine)
-    demand = subject.demand
-    resident = residency(machine, demand, metrics)
+    code = Code.of(function, machine) if subject.facts.analyse_lanes else None
+    resident = residency(machine, subject.demand, metrics)
+    result = {}
     for loop in function.loops:
         if loop.id not in executed_blocks:
             continue
         executed = code_of(function, *executed_blocks[loop.id])
-        bounds = wave_bounds(subject, machine, executed)
-        if code is None:
-            bounds["latency"] = Bound(None, note="not looked for")
-        else:
-            bounds["latency"] = latency(code, loop, executed)
+        chained = Bound(None, note="not looked for")
+        if code is not None:
+            chained = latency(code, loop, executed)
+        bounds = wave_bounds(subject, machine, executed, chained)
         blocks = [function.blocks[block] for block in loop.blocks if owner[block].id == loop.id]
         loop_instructions = sum(block.stop - block.start for block in blocks)
         covered = len(executed) / loop_instructions if loop_instructions else 0.0
@@ -178,15 +149,14 @@ def _hot_loops(
         on_way, of_longest = executed, bounds
         if set(way.blocks) != set(executed_blocks[loop.id]):
             on_way = code_of(function, *way.blocks)
-            of_longest = {
-                **wave_bounds(subject, machine, on_way),
-                "latency": bounds["latency"],
-            }
+            of_longest = wave_bounds(subject, machine, on_way, chained)
         longest = _longest(machine, way, loop_instructions, of_longest, resident)
         operands: Iterable[Metric] = ()
         if resident is not None:
             operands = lds_trees.compute(function, on_way)
-        yield loop, chain(of_every_iteration, (longest,), operands)
+        own = chain(of_every_iteration, (longest,), operands)
+        result[loop.id] = {metric.name: metric for metric in own}
+    return result
 
 
 def kernel_metrics(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[Metric]:
@@ -200,13 +170,9 @@ def kernel_metrics(subject: Subject, metrics: Mapping[str, Metric]) -> Iterator[
         yield Metric(LONGEST, None, "mapping", "estimated", note)
         return
     on_way = code_of(function, *way.blocks)
-    bounds = wave_bounds(subject, machine, on_way)
-    bounds["latency"] = Bound(None)
+    bounds = wave_bounds(subject, machine, on_way, Bound(None))
     resident = residency(machine, demand, metrics)
     yield _longest(machine, way, len(function.instructions), bounds, resident)
-
-
-# --------------------------------------------------------------------------- all resident waves
 
 
 def _metrics(
@@ -228,16 +194,14 @@ def _metrics(
     single_wave = {unit: rounded(bounds[unit].cycles) for unit in UNITS}
     yield Metric(WAVE, single_wave, "mapping", "derived")
     if resident is None:
-        reason = "the waves that are resident are not known"
-        yield from unknown([s for s in SPECS if s.name not in (WAVE, COVERED)], reason)
+        without = [s for s in SPECS if s.name not in (WAVE, COVERED)]
+        yield from unknown(without, _NO_RESIDENCY)
         return
     occupancy = metrics["occupancy.workgroups_per_cu"].origin
     shared: dict[str, tuple[float, Origin]] = {}
     for unit in UNITS:
         bound = bounds[unit]
-        cycles = (
-            None if bound.cycles is None else shared_cycles(unit, bound.cycles, resident, machine)
-        )
+        cycles = shared_cycles(unit, bound.cycles, resident, machine)
         origin: Origin = "derived"
         if "estimated" in (bound.origin, "derived" if unit in BY_WAVE else occupancy):
             origin = "estimated"
@@ -268,11 +232,10 @@ def _longest(
 ) -> Metric:
     """The figures of the longest way."""
     if resident is None or not way.instructions:
-        reason = "the waves that are resident are not known" if way.instructions else "no code"
+        reason = _NO_RESIDENCY if way.instructions else "no code"
         return Metric(LONGEST, None, "mapping", "estimated", reason)
     of_all = {
-        unit: None if bound.cycles is None else shared_cycles(unit, bound.cycles, resident, machine)
-        for unit, bound in bounds.items()
+        unit: shared_cycles(unit, bound.cycles, resident, machine) for unit, bound in bounds.items()
     }
     known = {unit: cycles for unit in UNITS if (cycles := of_all[unit]) is not None}
     slowest = max(known, key=lambda unit: known[unit])
@@ -291,7 +254,7 @@ def _uncached(
     subject: Subject, machine: Machine, executed: Sequence[Instruction], resident: Residency
 ) -> Iterator[Metric]:
     """The figures of `uncached.*`."""
-    touching = lines(subject.uses, replace(machine, l1_bytes_per_clk=1), executed)
+    touching = touched_bytes(subject.uses, machine, executed)
     touched = None if touching.cycles is None else touching.cycles * resident.waves
     for name, per_clock in (
         (L2, machine.l2_bytes_per_clk),

@@ -35,8 +35,8 @@ from .bounds import LONGEST, MEMORY
 from .demand import wave_size
 from .entries import Unknown, of_loops
 from .load_paths import code_of
+from .residency import residency
 from .subject import MATRIX_CLASSES, LineName, Subject, wait_counts
-from .unit_bounds import residency
 
 EXPOSED = "latency.exposed"
 

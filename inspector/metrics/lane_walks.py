@@ -21,8 +21,8 @@ from ..model import Instruction, Loop, Machine, Metric, Scalar
 from .entries import Unknown, of_loops
 from .load_paths import code_of, load_paths
 from .loop_steps import access_steps
+from .residency import residency, shared_cycles
 from .subject import LineName, Subject
-from .unit_bounds import residency, shared_cycles
 
 WALK_SPECS: Final = of_loops(
     {

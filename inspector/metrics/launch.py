@@ -22,8 +22,8 @@ from ..machines import matrix_cycles
 from ..model import Machine, Metric, Origin, TtgirModule, TtgirOp, int_of
 from .entries import of_kernels
 from .loop_shape import position_of
+from .residency import Residency, residency
 from .subject import MATRIX_CLASSES, Place, Subject
-from .unit_bounds import Residency, residency
 
 ROUNDS, EFFICIENCY = "tail.rounds", "tail.efficiency"
 ITERATIONS, LOOP_BYTES, BY_PROGRAM = "launch.iterations", "launch.loop_bytes", "launch.by_program"

@@ -17,8 +17,8 @@ from ..model import LoopReport, Metric, Scalar, int_of, value_of
 from .bounds import LONGEST
 from .entries import of_kernels, unknown
 from .launch import NO_GRID, gpu_of
+from .residency import residency
 from .subject import Subject, op_line
-from .unit_bounds import residency
 
 if TYPE_CHECKING:
     from ..ttgir.operand_tiles import OperandTile

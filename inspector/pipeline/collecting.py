@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..base import limits, named_files
@@ -12,17 +12,16 @@ from ..capture.resolving import resolve_all
 from ..capture.targets import Kind, Target, only_of
 from ..model import ErrorRecord, KernelReport, Report
 from . import analysis
-from .events import Captured, Compiled, Event, Failed, Reported
+from .events import Captured, Compiled, Event, Failed, Reported, until_interrupted
 from .inputs import read_text
 from .jobs import Request
 from .naming import source_positions
-from .reading import READ, Transformed, Work, load_saved, read_target, requested_kernels
+from .reading import READ, Transformed, Work, interrupted, read_target
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
 _CODE: frozenset[Kind] = frozenset({"asm", "code_object", "hip"})
-__all__ = ("analyze", "collect", "load_saved", "requested_kernels", "transformed_reports")
 
 
 def collect(
@@ -43,20 +42,16 @@ def collect(
     kernels: list[tuple[tuple[int, int], KernelReport]] = []
     errors: list[tuple[tuple[int, int], ErrorRecord]] = []
     notes: dict[str, None] = {}
-    try:
-        for event in analyze(request):
-            if on_event is not None:
-                on_event(event)
-            if isinstance(event, Reported):
-                kernels.append((event.order, event.report))
-            elif isinstance(event, Failed):
-                errors.append((event.order, event.error))
-            elif isinstance(event, Captured):
-                notes.update(dict.fromkeys(event.notes))
-    except KeyboardInterrupt:
-        # The results so far are still a report; its last error says what is missing.
-        if not errors or not partial:
-            raise
+    events = analyze(request)
+    for event in until_interrupted(events) if partial else events:
+        if on_event is not None:
+            on_event(event)
+        if isinstance(event, Reported):
+            kernels.append((event.order, event.report))
+        elif isinstance(event, Failed):
+            errors.append((event.order, event.error))
+        elif isinstance(event, Captured):
+            notes.update(dict.fromkeys(event.notes))
     reports = tuple(r for _, r in sorted(kernels, key=lambda item: item[0]))
     sources = {place.file for report in reports for place in source_positions(report)}
     left_out = named_files.left_out(sorted(sources))
@@ -95,6 +90,31 @@ def transformed_reports(
             caches, and return something that can be pickled.
         artifacts: the kinds that `transform` needs of an archive; None: all.
     """
+    read: list[tuple[int, Target]] = []
+    compiled: list[tuple[int, Target]] = []
+    for index, target in enumerate(_targets(request)):
+        is_read = target.kind in READ and not _compilable(target)
+        (read if is_read else compiled).append((index, target))
+    work = Work(request, transform, artifacts)
+    if compiled or request.analysis.sample is not None:
+        # Long runs, and products of the emulator: NumPy's threads pay.
+        yield from _read(read, work)
+    else:
+        with no_blas_threads():
+            yield from _read(read, work)
+    if compiled:
+        # Only targets that are compiled need the workers' machinery.
+        from .streaming import compile_targets
+
+        for event in compile_targets(compiled, request, executor):
+            if isinstance(event, Reported):
+                yield _transformed(event, transform)
+            else:
+                yield event
+
+
+def _targets(request: Request) -> Sequence[Target]:
+    """Returns the request's targets, without those that its recording or point excludes."""
     targets = resolve_all(request.targets, request.archs)
     if request.reads_only:
         targets = only_of(
@@ -105,37 +125,25 @@ def transformed_reports(
         from .sweep_point import ALREADY_COMPILED
 
         targets = only_of(targets, COMPILED | {"hip"}, *ALREADY_COMPILED)
-    scripts: list[tuple[int, Target]] = []
-    files: list[tuple[int, Target]] = []
-    for index, target in enumerate(targets):
-        read = target.kind in READ and not _compilable(target)
-        (files if read else scripts).append((index, target))
-    work = Work(request, transform, artifacts)
-    if scripts or request.analysis.sample is not None:
-        yield from _read(files, work)
-    else:
-        with no_blas_threads():
-            yield from _read(files, work)
-    if scripts:
-        # Only targets that are compiled need the workers' machinery.
-        from .streaming import compile_targets
-
-        for event in compile_targets(scripts, request, executor):
-            if isinstance(event, Reported):
-                yield _transformed(event, transform)
-            else:
-                yield event
+    return targets
 
 
 def _read(files: list[tuple[int, Target]], work: Work) -> Iterator[Transformed | Failed]:
-    """Yields the outcomes of the targets that are not compiled."""
+    """Yields the outcomes of the targets that are not compiled; an interrupt as its last error."""
     if _in_parallel(files, work.request.jobs):
         from . import forked
 
         yield from forked.read_targets(files, work)
-    else:
+        return
+    finished = 0
+    try:
         for index, target in files:
             yield from read_target(index, target, work)
+            finished += 1
+    except KeyboardInterrupt:
+        index, target = files[-1]
+        yield interrupted(target, index, read=finished, total=len(files))
+        raise
 
 
 def _transformed(event: Reported, transform: Callable[[KernelReport], Any]) -> Transformed | Failed:

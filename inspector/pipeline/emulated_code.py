@@ -19,9 +19,10 @@ from ..base.named_files import allow_target, file_bytes
 from ..base.status import doing
 from ..capture.options import matches
 from ..capture.targets import CODE_OBJECT
+from ..emulator.extents import check_extents
 from ..emulator.grid import Launch
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
-from ..emulator.launch import Emulator, check_extents
+from ..emulator.launch import Emulator
 from ..emulator.lockstep import EmulationLimitError
 from ..emulator.memory import Buffer, buffer_of
 from ..emulator.numbers import to_bf16

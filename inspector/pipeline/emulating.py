@@ -36,10 +36,11 @@ import numpy as np
 from msgspec import to_builtins
 
 from ..base.errors import KinspectError
+from ..emulator.extents import MOST_SCRATCH, check_extents
 from ..emulator.grid import Launch
 from ..emulator.hostcall import HOSTCALL_ADDRESS, HostCalls
 from ..emulator.instructions import import_all
-from ..emulator.launch import MOST_SCRATCH, Emulator, check_extents
+from ..emulator.launch import Emulator
 from ..emulator.lockstep import EmulationLimitError, HangError
 from ..emulator.memory import PRIVATE_APERTURE, SHARED_APERTURE, Buffer
 from ..emulator.processes import NotIndependentError, usable_processes

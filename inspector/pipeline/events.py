@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
@@ -10,6 +11,8 @@ from ..model import ErrorRecord, KernelReport, Variant
 
 if TYPE_CHECKING:
     from ..model.recording import Profile
+
+T = TypeVar("T")
 
 
 class Captured(Struct, frozen=True):
@@ -54,3 +57,19 @@ class Profiled(Struct, frozen=True):
 
 Happening = Event | Profiled
 """The events of a run of a user interface."""
+
+
+def until_interrupted(events: Iterable[T]) -> Iterator[T]:
+    """Yields a run's events; after an interrupt (Ctrl-C) those so far are all.
+
+    Raises:
+        KeyboardInterrupt: the run did not end, as it does, with a `Failed` that says what is
+            missing: there is nothing to report.
+    """
+    last = None
+    try:
+        for last in events:
+            yield last
+    except KeyboardInterrupt:
+        if not isinstance(last, Failed):
+            raise

@@ -21,7 +21,7 @@ from ..model import ErrorRecord, KernelReport
 from . import analysis
 from .analysis_options import RESIDENT, AnalysisOptions
 from .collecting import transformed_reports
-from .events import Captured, Compiled, Failed
+from .events import Captured, Compiled, Failed, until_interrupted
 from .jobs import Request, beside, timing, with_archs
 from .lint_judge import Comments, Judged
 from .lint_plan import LintPlan
@@ -55,20 +55,15 @@ def lint(
     kernels = _Kernels(plan)
     errors: list[tuple[tuple[int, int], ErrorRecord]] = []
     notes: dict[str, None] = {}
-    try:
-        for event in events:
-            if isinstance(event, Transformed):
-                kernels.add(event.order, event.value)
-                if event.value.kernel.arch is None:
-                    errors.append((event.order, _no_target(event.value.kernel)))
-            elif isinstance(event, Failed):
-                errors.append((event.order, event.error))
-            elif isinstance(event, Captured):
-                notes.update(dict.fromkeys(event.notes))
-    except KeyboardInterrupt:
-        # The results so far are still a report; its last error says what is missing.
-        if not errors:
-            raise
+    for event in until_interrupted(events):
+        if isinstance(event, Transformed):
+            kernels.add(event.order, event.value)
+            if event.value.kernel.arch is None:
+                errors.append((event.order, _no_target(event.value.kernel)))
+        elif isinstance(event, Failed):
+            errors.append((event.order, event.error))
+        elif isinstance(event, Captured):
+            notes.update(dict.fromkeys(event.notes))
     errors.sort(key=lambda item: item[0])
     failed = tuple(error for _, error in errors)
     left_out = named_files.left_out(sorted(kernels.comments.source_files))

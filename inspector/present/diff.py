@@ -98,7 +98,7 @@ def _sections(report: DiffReport, details: bool, most_isa: int | None) -> Iterat
 
 
 def _table(pairs: Sequence[KernelDiff], details: bool) -> Section:
-    several = diff_view.files_of(pairs)
+    several = diff_view.span_several_files(pairs)
     shown = pairs if details else pairs[:_MOST_ROWS]
     rows = table(
         (
@@ -107,7 +107,7 @@ def _table(pairs: Sequence[KernelDiff], details: bool) -> Section:
             (Column("arch", rank=1), diff_view.arch_of),
             (Column("verdict"), diff_view.verdict_text),
             (Column("first to differ", rank=3), diff_view.first_stage),
-            (Column("what", shrinks=True), diff_view.in_short),
+            (Column("what", shrinks=True), diff_view.reason_in_short),
         ),
         shown,
         lambda pair: _TONES.get(pair.verdict, ""),
@@ -138,7 +138,11 @@ def _pair(pair: KernelDiff, report: DiffReport, most_isa: int | None) -> Iterato
     yield Section(tuple(blocks), title, is_subject=True, folds=True)
     sides = [Column(diff_view.heading(one), right=True) for one in (report.left, report.right)]
     for loops in pair.loops:
-        rows = [row for row in diff_view.scorecards(loops) if row[1] != row[2]]
+        rows = [
+            (row.label, row.left, row.right)
+            for row in diff_view.scorecards(loops)
+            if row.left != row.right
+        ]
         if rows:
             titles = (Column(f"hot loop {diff_view.loop_title(loops)}"), *sides)
             yield Section((Table(titles, tuple(rows)),))

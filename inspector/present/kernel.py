@@ -287,13 +287,14 @@ def _loops(kernel: KernelReport) -> Iterator[Section]:
         yield Section((_card(loop_view.scorecard(loop.metrics)),), title)
 
 
-def _card(pairs: Sequence[tuple[str, str]]) -> Figures:
+def _card(rows: Sequence[loop_view.ScorecardRow]) -> Figures:
     """Figures side by side; scratch accesses in a loop cost most."""
-    rows = (
-        Figure(label, words(text, "bad" if label == "scratch" and text != "0" else ""))
-        for label, text in pairs
-    )
-    return Figures(tuple(rows), is_row=True)
+
+    def tone(row: loop_view.ScorecardRow) -> Tone:
+        return "bad" if "count.scratch_load" in row.metrics and row.text != "0" else ""
+
+    figures = (Figure(row.label, words(row.text, tone(row))) for row in rows)
+    return Figures(tuple(figures), is_row=True)
 
 
 def _accesses(kernel: KernelReport) -> Section | None:

@@ -9,13 +9,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TextIO
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ..model import Finding, KernelReport, LoopReport, Metric, Report
+from ..model import Finding, KernelReport, KernelTime, LoopReport, Metric, Report
 from .json_write import finding_fields, heading, loop_fields, plain, variant_fields
 
+FIELDS = (
+    *("id", "name", "arch", "source", "metrics", "loops", "main_loop", "findings", "leads"),
+    *("notes", "unread", "time", "no_time"),
+)
+"""A kernel's keys, beside parts of its `variant` and what is `left_out`."""
+OPTIONAL_FIELDS = frozenset(("leads", "unread", "time", "no_time", "left_out"))
+"""Those of them that are not there where they are empty."""
+COUNTS = ("loops", "metrics_of_loops", "findings", "leads", "notes")
+"""Of what `left_out` says how many are missing."""
+LEFT_OUT_OF: Mapping[type[Struct], tuple[str, ...]] = MappingProxyType(
+    {Metric: ("note", "positions"), KernelTime: ("instructions",)}
+)
+"""Fields of the model that are never written here."""
 MOST_BYTES = 20_000
 """Of a kernel, in UTF-8, as it is written."""
 _MOST_OF_VARIANT = 3_000
@@ -84,7 +99,8 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
         fields["no_time"] = kernel.no_time
     if kernel.time is not None:
         time = plain(replace(kernel.time, lines=kernel.time.lines[:_MOST_TIME_LINES]))
-        fields["time"] = {name: time[name] for name in time if name != "instructions"}
+        left_out_of = LEFT_OUT_OF[KernelTime]
+        fields["time"] = {name: time[name] for name in time if name not in left_out_of}
     left = MOST_BYTES - _size(fields) - _MOST_OF_LEFT_OUT
     loops = _fitting(map(_loop, ordered), min(left // 2, _MOST_OF_LOOPS))
     left -= _size(loops)
@@ -95,21 +111,17 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
     leads = _fitting(map(_finding, kernel.leads), min(left, _MOST_OF_LEADS))
     left -= _size(leads)
     with_metrics = _with_metrics(loops, ordered, left)
-    fields |= {"loops": with_metrics, "findings": findings, "notes": notes}
-    if leads:
-        fields["leads"] = leads
-    if not kernel.unread:
-        del fields["unread"]
-    left_out = {
-        "variant": of_variant,
-        "loops": len(kernel.loops) - len(loops),
-        "metrics_of_loops": sum("metrics" not in loop for loop in with_metrics),
-        "findings": len(kernel.findings) - len(findings),
-        "leads": len(kernel.leads) - len(leads),
-        "notes": len(kernel.notes) - len(notes),
-    }
-    left_out = {name: value for name, value in left_out.items() if value}
-    return fields | ({"left_out": left_out} if left_out else {})
+    counts = (
+        len(kernel.loops) - len(loops),
+        sum("metrics" not in loop for loop in with_metrics),
+        len(kernel.findings) - len(findings),
+        len(kernel.leads) - len(leads),
+        len(kernel.notes) - len(notes),
+    )
+    left_out = {"variant": of_variant, **dict(zip(COUNTS, counts, strict=True))}
+    fields |= {"loops": with_metrics, "findings": findings, "notes": notes, "leads": leads}
+    fields["left_out"] = {name: value for name, value in left_out.items() if value}
+    return {name: fields[name] for name in fields if fields[name] or name not in OPTIONAL_FIELDS}
 
 
 def _with_metrics(

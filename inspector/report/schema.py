@@ -28,67 +28,85 @@ from ..model import (
     SourceLoc,
     Unread,
 )
+from . import json_brief
 from .json_write import SCHEMA_VERSION, UNWRITTEN
 
 FOLDER = Path(__file__).parent
 _Schema = dict[str, Any]
-_DETAILS = "keys are only added. Readers ignore keys they do not know. null means unknown, never 0."
+_COMPATIBILITY = (
+    "Within a version keys are only added. Readers ignore keys they do not know."
+    " null means unknown, never 0."
+)
 _ARGUMENTS = re.compile(r"^    ([a-z_][\w, ]*): (.*(?:\n {8}.*)*)", re.MULTILINE)
 _SOMETIMES: Final[Mapping[type[Struct], tuple[str, ...]]] = MappingProxyType(
     {Finding: ("fix_is_trials",)}  # only with what was tried
 )
-_BRIEF_KERNEL = (
-    *("id", "name", "arch", "source", "metrics", "loops", "main_loop", "findings", "leads"),
-    *("notes", "unread", "time", "no_time"),
-)
-_BRIEF_OPTIONAL = ("leads", "unread", "time", "no_time")
+_DEFAULT_FACTORIES: Final[Collection[object]] = (list, dict, set, tuple)
+"""Factories of values that count as defaults."""
+_BRIEF_KINDS: Final = (Finding, KernelTime, LoopReport, Metric, SourceLoc, Unread, ErrorRecord)
 _TEXTS: Final = MappingProxyType({"type": "array", "items": {"type": "string"}})
 
 
 def report_schema() -> _Schema:
     """The schema of a report with details."""
     definitions = _definitions((KernelReport, ErrorRecord))
-    return _document("with details", f"Within a version {_DETAILS}", True, definitions)
+    return _document("with details", _COMPATIBILITY, definitions, details=True)
 
 
 def brief_schema() -> _Schema:
     """The schema of a report without details (`json_brief.py`)."""
     kernel = _definitions((KernelReport,))["KernelReport"]
-    definitions = _definitions(
-        (Finding, KernelTime, LoopReport, Metric, SourceLoc, Unread, ErrorRecord)
-    )
+    definitions = _without_details(_definitions(_BRIEF_KINDS))
+    definitions["KernelReport"] = {
+        **kernel,
+        "required": [
+            *(n for n in json_brief.FIELDS if n not in json_brief.OPTIONAL_FIELDS),
+            "variant",
+        ],
+        "properties": {
+            **{name: kernel["properties"][name] for name in json_brief.FIELDS},
+            "variant": {"type": ["object", "null"], "description": "Parts of the variant."},
+            "left_out": _left_out_schema(),
+        },
+        "additionalProperties": False,
+    }
+    limits = f"At most {json_brief.MOST_BYTES:,} bytes a kernel. {_COMPATIBILITY}"
+    return _document("without details", limits, definitions, details=False)
+
+
+def _without_details(definitions: _Schema) -> _Schema:
+    """The definitions without what a brief report leaves out, and what only that refers to."""
+    for kind, names in json_brief.LEFT_OUT_OF.items():
+        definition = definitions[kind.__name__]
+        for name in names:
+            del definition["properties"][name]
+        definition["required"] = [name for name in definition["required"] if name not in names]
     for name, optional in (("LoopReport", "metrics"), ("Metric", "origin")):
         definitions[name]["required"].remove(optional)
         definitions[name]["additionalProperties"] = False
-    del definitions["Metric"]["properties"]["note"]
-    del definitions["Metric"]["properties"]["positions"], definitions["CodePosition"]
-    definitions["KernelTime"]["required"].remove("instructions")
-    del definitions["KernelTime"]["properties"]["instructions"], definitions["InstructionTime"]
-    counts = ("loops", "metrics_of_loops", "findings", "leads", "notes")
-    left_out = {
+    references = json.dumps(definitions)
+    named = {kind.__name__ for kind in _BRIEF_KINDS}
+    return {
+        name: definition
+        for name, definition in definitions.items()
+        if name in named or f'/{name}"' in references
+    }
+
+
+def _left_out_schema() -> _Schema:
+    return {
         "type": "object",
         "description": "What did not fit: names of parts of the variant, and numbers of the rest.",
         "properties": {
             "variant": dict(_TEXTS),
-            **{name: {"type": "integer", "minimum": 1} for name in counts},
+            **{name: {"type": "integer", "minimum": 1} for name in json_brief.COUNTS},
         },
         "additionalProperties": False,
     }
-    definitions["KernelReport"] = {
-        **kernel,
-        "required": [*(n for n in _BRIEF_KERNEL if n not in _BRIEF_OPTIONAL), "variant"],
-        "properties": {
-            **{name: kernel["properties"][name] for name in _BRIEF_KERNEL},
-            "variant": {"type": ["object", "null"], "description": "Parts of the variant."},
-            "left_out": left_out,
-        },
-        "additionalProperties": False,
-    }
-    limits = f"At most 20,000 bytes a kernel. Within a version {_DETAILS}"
-    return _document("without details", limits, False, definitions)
 
 
-def _document(title: str, description: str, details: bool, definitions: _Schema) -> _Schema:
+def _document(title: str, description: str, definitions: _Schema, *, details: bool) -> _Schema:
+    """The schema of a whole report."""
     properties = {
         "schema_version": {"const": SCHEMA_VERSION},
         "details": {"const": details},
@@ -122,20 +140,18 @@ def _definitions(kinds: Sequence[type[Struct]]) -> _Schema:
 
 
 def _written(kind: type[Struct], schema: _Schema) -> _Schema:
-    documentation = inspect.getdoc(kind) or ""
-    summary, _, _ = documentation.partition("\n\nArgs:")
-    meanings = {
-        name: " ".join(text.split())
-        for names, text in _ARGUMENTS.findall(documentation)
-        for name in names.split(", ")
-    }
+    """The schema of a struct as it is written, with what its docstring says of it."""
+    summary, _, _ = (inspect.getdoc(kind) or "").partition("\n\nArgs:")
+    meanings = field_meanings(kind)
     properties = {}
     for field in structs.fields(kind):
         if field.name not in UNWRITTEN.get(kind, ()):
             entry = schema["properties"][field.encode_name]
-            entry.pop("default", None)
             meaning = {"description": meanings[field.name]} if field.name in meanings else {}
-            properties[field.encode_name] = entry | meaning
+            properties[field.encode_name] = {
+                **{key: value for key, value in entry.items() if key != "default"},
+                **meaning,
+            }
     return {
         "type": "object",
         "description": " ".join(summary.split()),
@@ -144,16 +160,26 @@ def _written(kind: type[Struct], schema: _Schema) -> _Schema:
     }
 
 
+def field_meanings(kind: type[Struct]) -> dict[str, str]:
+    """What a struct's docstring says of its fields.
+
+    Raises:
+        ValueError: it describes something that is no field.
+    """
+    meanings = {
+        name: " ".join(text.split())
+        for names, text in _ARGUMENTS.findall(inspect.getdoc(kind) or "")
+        for name in names.split(", ")
+    }
+    if unknown := meanings.keys() - {field.name for field in structs.fields(kind)}:
+        raise ValueError(f"{kind.__name__} has no fields {', '.join(sorted(unknown))}")
+    return meanings
+
+
 def _always(kind: type[Struct]) -> Iterator[str]:
     """The keys that are written whatever the values."""
-    left_out: Collection[object] = (
-        list,
-        dict,
-        set,
-        tuple,
-    )  # factories of values that count as defaults
     for field in structs.fields(kind):
-        is_left_out = field.default is not NODEFAULT or field.default_factory in left_out
+        is_left_out = field.default is not NODEFAULT or field.default_factory in _DEFAULT_FACTORIES
         if field.name in _SOMETIMES.get(kind, ()):
             continue
         if not (kind.__struct_config__.omit_defaults and is_left_out):
@@ -169,6 +195,7 @@ def texts() -> dict[str, str]:
 
 
 def _text(schema: _Schema) -> str:
+    """A schema, each key and each definition in a line of its own."""
     definitions = schema.pop("$defs")
     head = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in schema.items()]
     lines = [f"  {json.dumps(name)}: {json.dumps(each)}" for name, each in definitions.items()]

@@ -399,7 +399,7 @@ async def test_enter_shows_all_of_the_card(page_of: Open) -> None:
         rows = loop_view.memory_rows(report.memory_ops, loop.id)
         assert rows
         assert all(f"{row.count} × {row.mnemonic}" in shown for row in rows)
-        assert all(label in shown for label, _ in loop_view.scorecard(loop.metrics))
+        assert all(row.label in shown for row in loop_view.scorecard(loop.metrics))
         assert "waves" in shown.partition("────")[2]  # the first screen
         listed = shown.partition(f"Waits in {loop.id}\n")[2].partition("\n\n────")[0].splitlines()
         waits = [wait for wait in report.waits if wait.loop == loop.id]

@@ -42,6 +42,8 @@ class FigureChange(Struct, frozen=True):
         basis: the part of `figures` that says what one figure is per; empty for shares and widths.
         brief: `figures` without `basis`, for where that is said once for all; empty where it is
             the same.
+        values: `41 → 29 VGPRs`: `figures` without `basis` and all that is in brackets; empty where
+            it is the same.
     """
 
     name: str
@@ -55,6 +57,7 @@ class FigureChange(Struct, frozen=True):
     reason: str = ""
     basis: str = ""
     brief: str = ""
+    values: str = ""
 
     @property
     def why(self) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
 
 from ...explain import loop_view, time_view, view
-from ...model import LoopReport, value_of
+from ...explain.loop_view import ScorecardRow
 from .diff_results import (
     Alone,
     DiffReport,
@@ -15,10 +16,11 @@ from .diff_results import (
     IsaDifference,
     Judgement,
     KernelDiff,
+    LineDifference,
     LoopPair,
     label_of,
 )
-from .loop_verdicts import short_number
+from .loop_verdicts import BOUND, short_number
 from .loops import PER
 from .verdicts import RESIDENT, SCRATCH
 
@@ -30,25 +32,25 @@ VERDICT_WORDS = {
     "neutral": "neutral",
     "same": "same",
 }
-MOST_WHY = 3
-MOST_LOSSES = 2
+_MOST_WHY = 3
+"""Changes that the reason of a verdict names."""
+_MOST_LOSSES = 2
 """Losses that the reason of a mixed verdict names, beside as many gains."""
-MOST_NEUTRAL = 2
-MOST_COUNTS = 5
-MOST_LABEL = 24
-_FIGURES_OF_ROWS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "instructions": ("count.instructions",),
-        "  cycles of the matrix unit": ("cycles.mfma",),
-        "scratch": SCRATCH,
-        "AGPR moves": ("count.acc_move",),
-        "waits": ("count.full_wait",),
-        "barriers": ("count.barrier",),
-        "matrix work": ("matrix.redundancy",),
-        "bound": ("bound.cycles",),
-    }
-)
-"""Row of a scorecard -> the judged figures that it shows; `bound` may say what it is per."""
+_MOST_NEUTRAL = 2
+"""Changes that are named where none matters."""
+_MOST_COUNTS = 5
+"""Mnemonics that a source line's difference counts."""
+_MOST_LABEL = 24
+"""Characters of a side's name in a heading."""
+
+
+class ComparedRow(Struct, frozen=True):
+    """A row of two loops' scorecards; see `ScorecardRow`. `–` where a side has no such row."""
+
+    label: str
+    left: str
+    right: str
+    metrics: tuple[str, ...]
 
 
 def summary(report: DiffReport) -> str:
@@ -72,7 +74,7 @@ def arch_of(pair: KernelDiff) -> str:
     return names[0] if names[0] == names[1] else f"{names[0]} | {names[1]}"
 
 
-def files_of(pairs: Iterable[KernelDiff]) -> bool:
+def span_several_files(pairs: Iterable[KernelDiff]) -> bool:
     """Tells whether the kernels are of several files, so that their names need the file."""
     return len({view.path_of(pair.left) for pair in pairs}) > 1
 
@@ -89,59 +91,50 @@ def first_stage(pair: KernelDiff) -> str:
     return pair.comparison.stage or "none"
 
 
-def in_short(pair: KernelDiff) -> str:
+def reason_in_short(pair: KernelDiff) -> str:
     """Returns what decides the verdict, in a few words; else what changed at all."""
     deciding = [c for c in pair.changes if c.matters and c.judgement != "neutral"]
     gains = [c for c in deciding if c.judgement == "improvement"]
     losses = [c for c in deciding if c.judgement != "improvement"]
     if gains and losses:
         return f"worse: {_leading(losses)}; better: {_leading(gains)}"
-    briefs = _briefs(pair, deciding[:MOST_WHY])
-    if len(deciding) > MOST_WHY:
-        briefs.append(f"{len(deciding) - MOST_WHY} more")
-    if briefs:
-        return "; ".join(briefs)
+    if deciding:
+        return "; ".join(_and_more(_briefs(deciding[:_MOST_WHY]), len(deciding) - _MOST_WHY))
     minor = [c for c in pair.changes if c.judgement in ("regression", "improvement")]
     if minor:
-        return "; ".join(_briefs(pair, minor[:MOST_WHY]))
+        return "; ".join(_briefs(minor[:_MOST_WHY]))
     if any(c.judgement == "shown" for c in pair.changes):
         return f"{view.plural(len(pair.changes), 'figure')} shown, not judged: two targets"
     if pair.changes:
-        briefs = _briefs(pair, pair.changes[:MOST_NEUTRAL])
-        omitted = len(pair.changes[MOST_NEUTRAL:])
-        return "; ".join(briefs) + (f"; {omitted} more" if omitted else "")
+        briefs = _briefs(pair.changes[:_MOST_NEUTRAL])
+        return "; ".join(_and_more(briefs, len(pair.changes) - _MOST_NEUTRAL))
     return "" if pair.verdict == "same" else "the code differs, no figure does"
 
 
-def _briefs(pair: KernelDiff, changes: Sequence[FigureChange]) -> list[str]:
+def _and_more(texts: list[str], omitted: int) -> list[str]:
+    return [*texts, f"{omitted} more"] if omitted > 0 else texts
+
+
+def _briefs(changes: Sequence[FigureChange]) -> list[str]:
     """Changes in a few words each; those in a row that are per the same work are one text."""
-    bases = {loops.left.id: loops.basis.words for loops in pair.loops if loops.left is not None}
     briefs: list[str] = []
-    former = ""
-    for change in changes:
-        brief, basis = _brief(change), bases.get(change.loop or "", "")
-        if not basis or not brief.endswith(f" {basis}"):
-            basis = ""
-        elif basis == former:
-            brief = f"{briefs.pop().removesuffix(f' {basis}')}, {brief}"
-        briefs.append(brief)
-        former = basis
+    for basis, group in itertools.groupby(changes, lambda change: change.basis):
+        values = map(_brief, group)
+        briefs += [f"{', '.join(values)} {basis}"] if basis else values
     return briefs
 
 
 def _leading(changes: Sequence[FigureChange]) -> str:
     """The changes that weigh most in a few words each, without what they are per."""
     ranked = sorted(changes, key=lambda change: change.name not in (RESIDENT, *SCRATCH))
-    texts = [change.brief.partition(" (")[0] or _brief(change) for change in ranked[:MOST_LOSSES]]
-    if len(ranked) > MOST_LOSSES:
-        texts.append(f"{len(ranked) - MOST_LOSSES} more")
-    return ", ".join(texts)
+    texts = [_brief(change) for change in ranked[:_MOST_LOSSES]]
+    return ", ".join(_and_more(texts, len(ranked) - _MOST_LOSSES))
 
 
 def _brief(change: FigureChange) -> str:
     if change.judgement == "unknown":
         return f"{change.name} unknown"
-    return change.figures.partition(" (")[0]
+    return change.values or change.figures
 
 
 def stages(pair: KernelDiff) -> str:
@@ -155,47 +148,43 @@ def stages(pair: KernelDiff) -> str:
     return text
 
 
-def scorecards(pair: LoopPair) -> list[tuple[str, str, str]]:
-    """(what, left, right) of two loops; `–` where a side has no such loop."""
-    sides = [_scorecard(loop) if loop is not None else {} for loop in (pair.left, pair.right)]
-    if (bound := pair.bound_per_work) is not None and pair.basis.work is not None:
-        for side, cycles, slowest in zip(sides, bound, pair.bounds, strict=True):
-            side.pop("bound", None)
-            unit = f" ({loop_view.unit_name(slowest.unit)})" if slowest is not None else ""
-            side[f"bound {PER[pair.basis.work]}"] = f"{short_number(cycles)} cycles{unit}"
+def scorecards(pair: LoopPair) -> list[ComparedRow]:
+    """The scorecards of two loops, row by row."""
+    sides = [{row.label: row for row in _scorecard(pair, side)} for side in (0, 1)]
     names = list(sides[0] or sides[1])
     for previous, name in itertools.pairwise(["", *sides[1]]):
         if name not in names:
             names.insert(names.index(previous) + 1 if previous else 0, name)
-    return [(name, sides[0].get(name, "–"), sides[1].get(name, "–")) for name in names]
+    missing = ScorecardRow("", "–")
+    pairs = ([side.get(name, missing) for side in sides] for name in names)
+    return [
+        ComparedRow(left.label or right.label, left.text, right.text, left.metrics or right.metrics)
+        for left, right in pairs
+    ]
 
 
-def row_judgement(pair: KernelDiff, loops: LoopPair, row: str) -> Judgement:
+def _scorecard(pair: LoopPair, side: int) -> list[ScorecardRow]:
+    """The scorecard of one loop, its bound per work where that is known of both."""
+    loop, slowest = (pair.left, pair.right)[side], pair.bounds[side]
+    rows = loop_view.scorecard(loop.metrics, apart=True) if loop is not None else []
+    if (bound := pair.bound_per_work) is None or pair.basis.work is None:
+        return rows
+    unit = f" ({loop_view.unit_name(slowest.unit)})" if slowest is not None else ""
+    per_work = ScorecardRow(
+        f"bound {PER[pair.basis.work]}", f"{short_number(bound[side])} cycles{unit}", (BOUND,)
+    )
+    return [*(row for row in rows if BOUND not in row.metrics), per_work]
+
+
+def row_judgement(pair: KernelDiff, loops: LoopPair, row: ComparedRow) -> Judgement:
     """Whether a row of `scorecards` became better or worse; `neutral` where neither is known."""
-    name = "bound" if row.startswith("bound ") else row
-    figures = _FIGURES_OF_ROWS.get(name, ())
     loop = loops.left.id if loops.left is not None else None
     judged = {
         change.judgement
         for change in pair.changes
-        if change.loop == loop and change.name in figures and change.judgement != "neutral"
+        if change.loop == loop and change.name in row.metrics and change.judgement != "neutral"
     }
     return judged.pop() if len(judged) == 1 else "neutral"
-
-
-def _scorecard(loop: LoopReport) -> dict[str, str]:
-    """Returns `loop_view.scorecard` with matrix instructions by name, each on a line of its own."""
-    rows = dict(loop_view.scorecard(loop.metrics))
-    kinds = value_of(loop.metrics, "matrix.instructions")
-    cycles = value_of(loop.metrics, "cycles.mfma")
-    out: dict[str, str] = {}
-    for name, text in rows.items():
-        out[name] = text.partition(" (")[0]
-        if name in ("MFMA", "WMMA"):
-            if isinstance(kinds, Mapping):
-                out.update({f"  {kind}": view.show(count) for kind, count in kinds.items()})
-            out["  cycles of the matrix unit"] = view.show(cycles)
-    return out
 
 
 def loop_title(pair: LoopPair) -> str:
@@ -215,25 +204,24 @@ def isa_lines(difference: IsaDifference, limit: int | None) -> Iterator[str]:
     Args:
         limit: the number of lines, None for all; where it has more, the instructions go first.
     """
-    lines = list(_isa_lines(difference))
-    if limit is None or len(lines) <= limit:
-        yield from lines
+    heads = [_head(line) for line in difference.lines]
+    if limit is None or len(heads) + sum(len(line.lines) for line in difference.lines) <= limit:
+        for head, line in zip(heads, difference.lines, strict=True):
+            yield head
+            yield from (f"    {text}" for text in line.lines)
         return
-    heads = [line for line in lines if not line.startswith(" ")]
     yield from heads[:limit]
     if len(heads) > limit:
         yield f"and {len(heads) - limit} more source lines"
     yield "the instructions: --isa"
 
 
-def _isa_lines(difference: IsaDifference) -> Iterator[str]:
-    for line in difference.lines:
-        counts = sorted(line.counts.items(), key=lambda item: -abs(item[1][0] - item[1][1]))
-        count_words = ", ".join(f"{name} {a} → {b}" for name, (a, b) in counts[:MOST_COUNTS])
-        omitted = f", {len(counts) - MOST_COUNTS} more" if len(counts) > MOST_COUNTS else ""
-        yield f"{line.place or 'no source line'}  {count_words or 'as many of each'}{omitted}"
-        for text in line.lines:
-            yield f"    {text}"
+def _head(line: LineDifference) -> str:
+    """A source line, and how many of which instructions differ there."""
+    counts = sorted(line.counts.items(), key=lambda item: -abs(item[1][0] - item[1][1]))
+    named = [f"{name} {a} → {b}" for name, (a, b) in counts[:_MOST_COUNTS]]
+    words = ", ".join(_and_more(named, len(counts) - _MOST_COUNTS))
+    return f"{line.place or 'no source line'}  {words or 'as many of each'}"
 
 
 def alone_line(unpaired: Alone) -> str:
@@ -243,13 +231,13 @@ def alone_line(unpaired: Alone) -> str:
 
 def heading(label: str) -> str:
     """A side's name as the heading of a column: the end of a long path."""
-    return label if len(label) <= MOST_LABEL else "…" + label[1 - MOST_LABEL :]
+    return label if len(label) <= _MOST_LABEL else "…" + label[1 - _MOST_LABEL :]
 
 
 def verdict_text(pair: KernelDiff) -> str:
     """`improved: 41 → 29 µs (-29 %; -42 to -13 %)`; the verdict alone where no time is known."""
-    told = VERDICT_WORDS[pair.verdict]
-    return told if pair.time is None else f"{told}: {time_view.difference(pair.time)}"
+    verdict = VERDICT_WORDS[pair.verdict]
+    return verdict if pair.time is None else f"{verdict}: {time_view.difference(pair.time)}"
 
 
 def title_parts(pair: KernelDiff) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...metrics.mix import WIDEST_BITS
 from ...model import KernelReport, LoopReport, Metric, MetricValue, value_of
@@ -190,12 +191,16 @@ class _ScaledFigure(Struct, frozen=True):
             return ""
         return " → ".join(map(short_number, self.raw))
 
+    @property
+    def values(self) -> str:
+        """Both values in words, and nothing else."""
+        return f"{' → '.join(map(short_number, self.scaled))} {JUDGED[self.name].words}"
+
     def _text(self, basis: str) -> str:
         left, right = self.scaled
         grown = (right / left - 1) * 100 if left else None
         share = f" ({grown:+.{0 if abs(grown) >= 100 else 1}f} %)" if grown is not None else ""
-        values = f"{short_number(left)} → {short_number(right)}"
-        return f"{values} {JUDGED[self.name].words}{basis}{share}"
+        return f"{self.values}{basis}{share}"
 
 
 def _figure(
@@ -239,8 +244,7 @@ def _figure(
     if scaled.is_same:
         return
     if _is_equally_wide(name, region, context):
-        width = f"{scaled.text}, {_WIDEST_COPIES}"
-        yield figure.change("neutral", width, brief=f"{scaled.brief}, {_WIDEST_COPIES}")
+        yield _change(figure, scaled, "neutral", more=f", {_WIDEST_COPIES}")
         return
     yield _judged(figure, scaled, region, context)
 
@@ -282,23 +286,34 @@ def _judged(
 ) -> FigureChange:
     """Judges a figure whose scaled values are known and differ."""
     name, (left, right) = scaled.name, scaled.scaled
-    judged, figures, brief, basis = JUDGED[name], scaled.text, scaled.brief, scaled.basis
+    judged = JUDGED[name]
     if not context.same_arch and not judged.across_archs:
-        return figure.change("shown", figures, _ELSEWHERE, basis=basis, brief=brief)
+        return replace(_change(figure, scaled, "shown"), reason=_ELSEWHERE)
     worse = (right > left) == (judged.better == "less")
     # An amount that is allowed counts in one wave's iteration of the left, as it is executed.
     unit = scaled.raw[0] / left if left else scaled.raw[1] / right
     better_value, worse_value = sorted((left * unit, right * unit), reverse=judged.better == "more")
     if context.tolerances.for_figure(name).allows(better_value, worse_value):
-        within = ", within the tolerance"
-        return figure.change("neutral", figures + within, basis=basis, brief=brief + within)
+        return _change(figure, scaled, "neutral", more=", within the tolerance")
     matrix_cycles = _hidden(region, scaled.raw) if name == INSTRUCTIONS else None
     if matrix_cycles is not None and not context.is_stated(name):
         hidden = f", beside at least {short_number(matrix_cycles)} cycles of matrix work"
-        return figure.change("neutral", figures + hidden, basis=basis, brief=brief + hidden)
+        return _change(figure, scaled, "neutral", more=hidden)
     judgement: Judgement = "regression" if worse else "improvement"
-    matters = context.tolerances.matters(name)
-    return figure.change(judgement, figures, matters=matters, basis=basis, brief=brief)
+    return replace(_change(figure, scaled, judgement), matters=context.tolerances.matters(name))
+
+
+def _change(
+    figure: DifferingFigure, scaled: _ScaledFigure, judgement: Judgement, *, more: str = ""
+) -> FigureChange:
+    """A figure's change in words; `more` is said behind it."""
+    return figure.change(
+        judgement,
+        scaled.text + more,
+        basis=scaled.basis,
+        brief=scaled.brief + more,
+        values=scaled.values,
+    )
 
 
 def _hidden(region: Region, counts: tuple[float, float]) -> float | None:

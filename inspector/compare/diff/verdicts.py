@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...explain.occupancy_view import limiter_of_vgprs
-from ...explain.time_view import difference
+from ...explain.time_view import before_and_after, difference
 from ...metrics.given_metrics import US as TIME_US
 from ...model import KernelReport, Metric, MetricValue, TimeChange, value_of
 from ..times import time_change
@@ -111,6 +111,7 @@ class DifferingFigure(Struct, frozen=True):
         matters: bool = False,
         basis: str = "",
         brief: str = "",
+        values: str = "",
     ) -> FigureChange:
         """The figure with its judgement; see `FigureChange` for the arguments."""
         return FigureChange(
@@ -125,6 +126,7 @@ class DifferingFigure(Struct, frozen=True):
             reason=reason,
             basis=basis,
             brief=brief,
+            values=values,
         )
 
 
@@ -400,9 +402,9 @@ def _of_launch(
     if figure is None or figure.numbers is None:
         return
     before, after = figure.numbers
-    amounts = f"{before:.4g} → {after:.4g}"
+    amounts, values = f"{before:.4g} → {after:.4g}", ""
     if name == TIME_US and (time := time_change(before, after)) is not None:
-        amounts = difference(time)
+        amounts, values = difference(time), before_and_after(time)
     words = f"{amounts} {JUDGED[name].words}"
     change = _without_rule(figure, words, context)
     if change is None:
@@ -412,7 +414,7 @@ def _of_launch(
         decides = judgement == "regression" or JUDGED[name].improvement_decides
         matters = context.tolerances.matters(name) and decides and judgement != "neutral"
         change = figure.change(judgement, words, reason, matters=matters)
-    yield change
+    yield replace(change, values=values)
 
 
 def _findings(

@@ -40,6 +40,13 @@ class _Read(Struct, frozen=True):
     stamps: Array
 
 
+class Races(Struct, frozen=True):
+    """Lanes of one access that race; `late`: with one that was not waited for at the barrier."""
+
+    lanes: int
+    late: bool = False
+
+
 class LdsShadow:
     """The last writer and the readers of each granule.
 
@@ -54,28 +61,25 @@ class LdsShadow:
         self._epochs = barriers
         # Granules whose last access was still outstanding when its wave arrived at a barrier.
         self._late = np.zeros(len(self._writers), bool)
-        self.met_late = False
-        """Whether the last race that was reported is with such an access."""
         # A read matters to writes before the next barrier, and most are done behind it: a read is
         # noted when one comes, unless all its workgroups have passed a barrier since.
         self._reads: list[_Read] = []
 
-    def read(self, where: Array, slots: Array, waves: Array, size: int) -> tuple[int, int]:
+    def read(self, where: Array, slots: Array, waves: Array, size: int) -> tuple[Races, int]:
         """Notes a read.
 
         `where`: byte offsets in all LDS [lane]. Returns lanes that read what another wave wrote
-        since the barrier, and lanes that read what nobody has written.
+        since the barrier, and how many read what nobody has written.
         """
         granules, epochs = self._granules(where, size), self._epochs.take(slots)
         first = epochs * _EPOCH
         stamps = first + waves + 1
         written = self._writers.take(granules)
         racing = (written > first) & (written != stamps)
-        self.met_late = bool(racing.any()) and bool(self._late[granules[racing]].any())
         self._reads.append(_Read(granules, slots, epochs, stamps))
         if len(self._reads) > MOST_POSTPONED:
             self._note_reads()
-        return int(np.count_nonzero(racing)), int(np.count_nonzero(written == 0))
+        return self._races(granules, racing), int(np.count_nonzero(written == 0))
 
     def _note_reads(self) -> None:
         """Stamps the granules of all reads that were postponed."""
@@ -94,7 +98,7 @@ class LdsShadow:
         if lost.any():
             self._readers[granules[lost]] = np.broadcast_to(first, lost.shape)[lost] + SEVERAL + 1
 
-    def write(self, where: Array, slots: Array, waves: Array, size: int, same: Array) -> int:
+    def write(self, where: Array, slots: Array, waves: Array, size: int, same: Array) -> Races:
         """Notes a write, before it is done; see `read`.
 
         `same`: bool [lane]: memory holds this lane's value already. Returns lanes that write what
@@ -108,22 +112,25 @@ class LdsShadow:
         racing = (written > first) & (written != stamps)
         racing |= (readers > first) & (readers != stamps)
         racing &= ~same
-        self.met_late = bool(racing.any()) and bool(self._late[granules[racing]].any())
+        races = self._races(granules, racing)
         self._writers[granules] = stamps
         self._late[granules] = False
-        return int(np.count_nonzero(racing))
+        return races
 
-    def collided(self, where: Array, slots: Array, waves: Array, size: int, same: Array) -> int:
-        """Ends a write; returns how many lanes' values another wave overwrote in the same step.
+    def _races(self, granules: Array, racing: Array) -> Races:
+        return Races(int(np.count_nonzero(racing)), bool(self._late[granules[racing]].any()))
+
+    def collided(self, where: Array, slots: Array, waves: Array, size: int, same: Array) -> Races:
+        """Ends a write; returns the lanes whose values another wave overwrote in the same step.
 
         `same`: bool [lane]: memory holds this lane's value now.
         """
         lost = np.flatnonzero(~same)
         if not len(lost):
-            return 0
+            return Races(0)
         granules = self._granules(where[lost], size)
         stamps = self._epochs[slots[lost]] * _EPOCH + waves[lost] + 1
-        return int(np.count_nonzero(self._writers[granules] != stamps))
+        return Races(int(np.count_nonzero(self._writers[granules] != stamps)))
 
     def delayed(self, where: Array, slots: Array, waves: Array, size: int) -> None:
         """Notes writes that no wait has covered when their wave arrives at a barrier.

@@ -116,7 +116,7 @@ def _loop(loop: LoopReport) -> dict[str, Any]:
     return {
         "id": loop.id,
         "title": loop_view.loop_title(loop),
-        "card": loop_view.scorecard(loop.metrics),
+        "card": [(row.label, row.text) for row in loop_view.scorecard(loop.metrics)],
     }
 
 

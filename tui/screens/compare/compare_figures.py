@@ -94,7 +94,7 @@ def _configuration(report: KernelReport) -> dict[str, str]:
 
 def verdict(pair: KernelDiff, *, code: str = "", short: bool = False) -> Content:
     """The head of the page: the verdict with its reason, changed settings, stages and notes."""
-    summary = diff_view.in_short(pair) or "nothing differs that is looked at"
+    summary = diff_view.reason_in_short(pair) or "nothing differs that is looked at"
     changed = ", ".join(f"{n} {a} → {b}" for n, a, b in differing(pair.left, pair.right))
     settings = [(f"{changed}\n", "$accent")] if changed else []
     word = f" {diff_view.VERDICT_WORDS[pair.verdict]} "
@@ -168,10 +168,10 @@ def scorecards(pair: KernelDiff) -> Iterator[Section]:
     for loops in pair.loops:
         rows: list[tuple[str, ...]] = []
         tones: list[Tone] = []
-        for name, left, right in diff_view.scorecards(loops):
-            mark, tone = _MARKS.get(diff_view.row_judgement(pair, loops, name), ("", ""))
-            rows.append((name, _dash(left), _dash(right), mark))
-            tones.append("weak" if left == right else tone)
+        for row in diff_view.scorecards(loops):
+            mark, tone = _MARKS.get(diff_view.row_judgement(pair, loops, row), ("", ""))
+            rows.append((row.label, _dash(row.left), _dash(row.right), mark))
+            tones.append("weak" if row.left == row.right else tone)
         title = f"{diff_view.loop_title(loops)}  {_EXECUTED}"
         yield Section((Table(columns, tuple(rows), tuple(tones)),), words(title))
 

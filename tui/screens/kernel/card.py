@@ -52,7 +52,7 @@ def card_of(report: KernelReport, loop: LoopReport | None, *, in_full: bool = Fa
             CardFact("", f"and {len(memory) - _MOST_ROWS + 1} more"),
         ]
     metrics = loop.metrics if loop is not None else report.metrics
-    mix = [CardFact(label, figure) for label, figure in loop_view.scorecard(metrics)]
+    mix = [CardFact(row.label, row.text) for row in loop_view.scorecard(metrics)]
     if report.measured_lines:
         from .line_costs import region_facts
 

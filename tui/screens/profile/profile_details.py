@@ -86,7 +86,7 @@ def _static(report: KernelReport) -> Iterator[str]:
     main = loop_view.main_loop(report)
     if main is not None:
         yield f"main loop {main.id}  {loop_view.loop_title(main)}"
-        yield "  ".join(map(" ".join, loop_view.scorecard(main.metrics)))
+        yield "  ".join(f"{row.label} {row.text}" for row in loop_view.scorecard(main.metrics))
         if share := main.metrics.get("measured.stall_share"):
             yield f"measured: {quantities.scaled(share.value)} {share.unit} of the kernel's stalls"
     yield from occupancy_view.occupancy_lines(report)
@@ -101,7 +101,8 @@ def of_report(report: KernelReport) -> Iterator[Section]:
     yield present.stalled_at(report.metrics, stalls(report))
     for loop in report.loops:
         if figures := _figures(loop.metrics):
-            rows = (Figure(name, words(text)) for name, text in loop_view.scorecard(loop.metrics))
+            card = loop_view.scorecard(loop.metrics)
+            rows = (Figure(row.label, words(row.text)) for row in card)
             title = f"Loop {loop.id}   {loop_view.loop_title(loop)}"
             yield Section((*figures, Figures(tuple(rows))), words(title))
 
