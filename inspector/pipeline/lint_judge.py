@@ -27,7 +27,8 @@ from . import analysis
 from .inputs import MOST_TEXT_BYTES
 from .jobs import Request
 from .lint_plan import LintPlan, Override
-from .naming import portable, source_positions
+from .naming import portable
+from .source_positions import source_positions
 
 if TYPE_CHECKING:
     from ..lint.suppress import Marks
