@@ -140,7 +140,7 @@ def _figures(
 
 def _checked_kernel(report: KernelReport) -> CheckedKernel:
     """Returns the kernel of a report, without findings."""
-    file = report.id.partition("::")[0]
+    file = report.file
     artifact = report.artifacts.get("amdgcn")
     if artifact is not None:
         listing: str | None = str(artifact.path)

@@ -72,7 +72,7 @@ class Override(Struct, frozen=True):
         return matches((settings.match,), kernel.name, kernel.variant)
 
     def _in_file(self, kernel: KernelReport, pattern: str) -> bool:
-        files = [kernel.id.partition("::")[0]]
+        files = [kernel.file]
         if kernel.source is not None:
             files.append(kernel.source.file)
         return any(

@@ -263,7 +263,7 @@ def _reanalysed(kernel: KernelReport) -> KernelReport:
         return kernel
     hsaco = kernel.artifacts.get("hsaco")
     context = Context(
-        path=kernel.id.partition("::")[0],
+        path=kernel.file,
         arch=kernel.arch,
         metadata=artifact_metadata(kernel.artifacts.get("metadata")),
         ttgir=artifact_text(kernel.artifacts.get("ttgir")),
