@@ -77,7 +77,7 @@ class Comments:
                 self._used.get(name, set()),
                 Coverage(_is_below(name, analysed), frozenset(self._covered_lines.get(name, ()))),
                 rule_names,
-                self._plan.words.unnamed,
+                self._plan.words.fault_of_name,
                 narrowed=self._plan.narrowed,
             )
 
