@@ -119,7 +119,7 @@ def _row(
         "status": status,
         "severity": finding.severity,
         "confidence": finding.confidence,
-        "file": kernel.id.partition("::")[0],
+        "file": kernel.file,
         "kernel": kernel.name,
         "case": variant.case if variant is not None else None,
         "arch": kernel.arch,
@@ -177,7 +177,7 @@ def _short(texts: list[str]) -> list[str]:
 
 def _own_text(kernel: KernelReport) -> str:
     """The target itself where it is an assembly text."""
-    path = Path(kernel.id.partition("::")[0])
+    path = Path(kernel.file)
     if path.suffix not in (".s", ".S", ".asm", ".amdgcn"):
         return ""
     try:

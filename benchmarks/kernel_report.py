@@ -169,7 +169,7 @@ def rows_of(report: Report) -> list[CompileRow]:
     rows: list[CompileRow] = []
     seen: set[tuple[str, str]] = set()
     for kernel in report.kernels:
-        file = Path(kernel.id.partition("::")[0]).stem
+        file = Path(kernel.file).stem
         arch = kernel.arch or ""
         rows.append(_row(kernel, file, arch, (file, arch) not in seen))
         seen.add((file, arch))

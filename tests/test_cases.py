@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
-from kinspect.inspector.guest.cases.case import RANGES, TYPES, Case
+from kinspect.inspector.guest.cases.case import RANGES, TYPES, Case, CaseError
 from kinspect.inspector.guest.cases.selection import Selection, listed, not_for
+from kinspect.inspector.guest.cases.stated_case import stated_case
 from kinspect.inspector.guest.cases.types import ALIASES, FLOATS, INTEGERS, is_type, nearest_type
 
 
@@ -146,3 +150,11 @@ def test_not_for() -> None:
     assert message == (
         "no case is for gfx942, gfx950: 'a' is only for gfx11*; 'b' is only for gfx9999"
     )
+
+
+def test_of_many_kernels_that_a_signature_could_be_of_the_first_are_listed() -> None:
+    names = [f"kernel_{number}" for number in range(80)]
+    kernels: Any = SimpleNamespace(by_name=dict.fromkeys(names), defined_here=names)
+    with pytest.raises(CaseError) as failure:
+        stated_case({"positional": [], "named": {}, "defines": {}}, kernels, ())
+    assert failure.value.hint == f"choose by --kernel: {', '.join(names[:8])}, …"

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 from kinspect.inspector.cli.group import cli
 from kinspect.inspector.compare.trials.planning import bundled_rules, judging_pack
+from kinspect.inspector.lint.former_rules import FORMER
 from kinspect.inspector.lint.packs import load_pack
-from kinspect.inspector.lint.selection import FORMER
 from kinspect.inspector.pipeline.analysis import catalogue
 
 

@@ -71,7 +71,7 @@ ALLOWED = {
     "inspector/cli/progress.py: error.message[len(file):]",
     "inspector/cli/progress.py: error.message.startswith(file)",
     "inspector/isa/objects/load.py: error.message.removeprefix(f'{name}: ')",
-    "inspector/pipeline/naming.py: error.message.removeprefix(f'{file}: ')",
+    "inspector/pipeline/error_records.py: error.message.removeprefix(f'{file}: ')",
     # A unit of measurement says how its number is written.
     "inspector/explain/profile_view.py: metric.unit == 'ns'",
     "inspector/explain/profile_view.py: metric.unit == '%'",

@@ -15,7 +15,7 @@ from kinspect.inspector.explain.profile_view import unplaced_stalls
 from kinspect.inspector.model import Metric
 from kinspect.inspector.model.recording import Profile
 from kinspect.inspector.present.profile import stalled_at
-from kinspect.inspector.profile import landing
+from kinspect.inspector.profile.trace_metrics import SPAN, stall_class
 
 Tool = Callable[..., Any]
 CODE = [
@@ -79,7 +79,7 @@ def test_traces_are_compared_by_their_spans(
 def test_the_spans_of_several_traces_are_averaged(tmp_path: Path) -> None:
     profiled(tmp_path, 40, dispatch=1)
     (kernel,) = profiled(tmp_path, 140, dispatch=2).kernels
-    assert kernel.metrics[landing.SPAN].value == 5 * 4 + 60 + 90 + 16
+    assert kernel.metrics[SPAN].value == 5 * 4 + 60 + 90 + 16
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,13 @@ def test_the_spans_of_several_traces_are_averaged(tmp_path: Path) -> None:
         ("s_waitcnt vmcnt(3) lgkmcnt(0)", "memory_wait"),
         ("s_wait_loadcnt 0x0", "memory_wait"),
         ("s_wait_dscnt 0x0", "lds_wait"),
+        ("s_wait_kmcnt\t0x0", "lds_wait"),
+        ("s_wait_asynccnt 0x0", "memory_wait"),  # gfx1250: memory to LDS
+        ("s_wait_tensorcnt 0x0", "memory_wait"),
+        ("s_wait_storecnt_dscnt 0x0", "memory_wait"),
+        ("s_waitcnt_vscnt null, 0x0", "memory_wait"),
+        ("s_wait_idle", "memory_wait"),
+        ("s_waitcnt 0", "memory_wait"),
         ("ds_read_b64 v[0:1], v2", "lds"),
         ("v_wmma_f32_16x16x16_f16 v[0:7], v[8:15], v[16:23], v[0:7]", "matrix"),
         ("v_add_f32_e32 v0, v1, v2", "vector"),
@@ -98,7 +105,7 @@ def test_the_spans_of_several_traces_are_averaged(tmp_path: Path) -> None:
     ],
 )
 def test_classes_of_what_waves_stall_at(text: str, cls: str) -> None:
-    assert landing.stall_class(text) == cls
+    assert stall_class(text) == cls
 
 
 def test_bars_are_of_reasons_for_which_waves_stall() -> None:

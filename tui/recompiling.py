@@ -36,7 +36,6 @@ from ..inspector.compare.trials.hip_changes import is_hip
 from ..inspector.compile.hip.flags import database_flags
 from ..inspector.compile.hip.templates import arguments_of, template_kernels
 from ..inspector.compile.pool import Compiler
-from ..inspector.explain.view import path_of
 from ..inspector.model import Change, ChangeKind, ErrorRecord, KernelReport, Variant
 from ..inspector.pipeline.capturing import COMPILED, variants_of
 from ..inspector.pipeline.hip_sources import options_of
@@ -214,7 +213,7 @@ def recompiled(
         KinspectError: a setting cannot have its value, or the compile failed.
     """
     old = _variant(report)
-    path = report.id.partition("::")[0]
+    path = report.file
     _check_names(changed, old, compiler, path)
     options = {k: v for k, v in changed.items() if k not in old.signature and k in BACKEND_ONLY}
     constexprs = {k: v for k, v in changed.items() if k not in options}
@@ -240,7 +239,7 @@ def compiled_variant(
     Raises:
         KinspectError: the compile failed.
     """
-    path = report.id.partition("::")[0]
+    path = report.file
     analysis = replace(request.analysis, sample=None)  # recompiled code is not emulated
     job = Job((0, 0), path, variant, compiler.settings, request.overrides, analysis)
     if is_hip(report):
@@ -288,7 +287,7 @@ def _text(path: Path, name: str) -> str:
 
 def targets_of(report: KernelReport, request: Request) -> list[Target]:
     """The targets of a run that a kernel is of; raises KinspectError if there are none."""
-    path = path_of(report)
+    path = report.file
     named = [target for target in _named(request) if portable(str(target.path)) == path]
     if not named:
         raise KinspectError(
@@ -306,7 +305,7 @@ def _captured(
     compiler: Compiler,
 ) -> Variant:
     """Captures the kernel's file again with changed constexprs."""
-    path = Path(path_of(report))
+    path = Path(report.file)
     named = targets_of(report, request)
     targets = [target for target in named if target.kind in COMPILED - {"ttir"}]
     if not targets:

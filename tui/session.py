@@ -56,7 +56,7 @@ class SessionKernel(Struct, frozen=True):
     @property
     def path(self) -> str:
         """The file that the kernel was read or captured from, as its id names it."""
-        return self.report.id.partition("::")[0]
+        return self.report.file
 
     @property
     def case(self) -> str:

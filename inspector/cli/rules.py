@@ -12,10 +12,10 @@ from ..base.errors import KinspectError
 from ..base.streams import dump_json
 from ..formats import rules as text
 from ..lint.catalogue import Catalogue, nearest
+from ..lint.former_rules import what_became_of
 from ..lint.pack_yaml import PackError
 from ..lint.packs import bundled_packs, load_named, load_pack, load_packs
 from ..lint.rule import Pack
-from ..lint.selection import what_became_of
 from ..pipeline.analysis import catalogue
 from .declared import argument, command, option
 from .group import ShowingGroup

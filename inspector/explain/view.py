@@ -82,12 +82,12 @@ def file_name(path: str) -> str:
 
 def path_of(kernel: KernelReport) -> str:
     """The file that the kernel was read from: the first part of its id."""
-    return kernel.id.partition("::")[0]
+    return kernel.file
 
 
 def target_of(kernel: KernelReport) -> str:
     """What a command is given to find the kernel again: never a file that only a report names."""
-    return kernel.saved_in if kernel.saved_in is not None else path_of(kernel)
+    return kernel.saved_in if kernel.saved_in is not None else kernel.file
 
 
 def place(loc: SourceLoc | None) -> str:
@@ -276,7 +276,7 @@ def of_autotuners(kernels: Iterable[KernelReport]) -> list[list[KernelReport]]:
         key: object = number
         if variant is not None and variant.tuning is not None:
             passed = tuple(sorted((variant.values or {}).items()))
-            key = (path_of(kernel), kernel.name, kernel.arch, variant.call_site, passed)
+            key = (kernel.file, kernel.name, kernel.arch, variant.call_site, passed)
         groups.setdefault(key, []).append(kernel)
     return [sorted(group, key=_slowness) for group in groups.values()]
 

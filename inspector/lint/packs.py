@@ -19,10 +19,10 @@ from ..base.errors import KinspectError
 from ..base.named_files import checked
 from . import pack_yaml
 from .catalogue import Catalogue, nearest
+from .former_rules import FORMER
 from .pack_reader import Draft, Reader
 from .pack_yaml import Fault, PackError
 from .rule import Override, Pack, Rule
-from .selection import FORMER
 
 DEFAULT_PACK = "recommended"
 SUFFIX = ".yaml"

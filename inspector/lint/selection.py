@@ -1,21 +1,15 @@
-"""Selects the rules that a run applies, by the words of `--select`, `--ignore` and the settings.
-
-Rules that were, and which rule tells now what they told.
-
-Ids are never reused. Comments, settings, packs and command lines may still name one: it is known,
-and selects the rule that tells it now, or none.
-"""
+"""Selects the rules that a run applies, by the words of `--select`, `--ignore` and the settings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Final
 
 from msgspec import Struct, field
 
 from ..base.errors import FaultsError
 from .catalogue import nearest
+from .former_rules import FORMER as FORMER  # compare/ takes both from here
+from .former_rules import what_became_of as what_became_of
 from .ranking import SEVERITIES
 from .rule import Pack, Rule
 
@@ -43,8 +37,7 @@ def union(packs: Sequence[Pack]) -> Pack:
         for rule in pack.rules:
             first = rules.setdefault(rule.text.id, rule)
             if (first.file, first.line) == (rule.file, rule.line):
-                grades = [SEVERITIES.index(one.text.severity) for one in (first, rule)]
-                rules[rule.text.id] = rule if grades[1] < grades[0] else first
+                rules[rule.text.id] = min(first, rule, key=_severity_rank)
             elif first.text != rule.text:
                 faults.append(
                     f"{rule.text.id} is one rule in {first.file}:{first.line} and another in"
@@ -54,6 +47,10 @@ def union(packs: Sequence[Pack]) -> Pack:
         raise FaultsError(faults, "ask one of these packs, or rename the rule")
     name, file = "+".join(p.name for p in packs), " ".join(p.file for p in packs)
     return Pack(name, "; ".join(p.description for p in packs), tuple(rules.values()), file)
+
+
+def _severity_rank(rule: Rule) -> int:
+    return SEVERITIES.index(rule.text.severity)
 
 
 class Words(Struct, frozen=True):
@@ -74,8 +71,7 @@ class Words(Struct, frozen=True):
         """
         if word in self.besides:
             return frozenset({self.besides[word]})
-        exact = self._exact(word)
-        if exact:
+        if exact := self.exact(word):
             return exact
         return frozenset(
             r.text.id
@@ -85,33 +81,30 @@ class Words(Struct, frozen=True):
             or (word and r.text.id.startswith(word))
         )
 
-    def is_exact(self, word: str) -> bool:
-        """Whether it is the id or name of a rule."""
-        return bool(self._exact(word))
-
-    def _exact(self, word: str) -> frozenset[str]:
+    def exact(self, word: str) -> frozenset[str]:
+        """The rules whose id or name it is; none if it is another word."""
         return frozenset(r.text.id for r in self.rules if word in (r.text.id, r.text.name))
 
     def all_of(self, words: Iterable[str]) -> frozenset[str]:
         return frozenset(id_ for word in words for id_ in self.ids(word))
 
     def fault(self, word: str, *, lenient: bool = False) -> str | None:
-        """The fault of a word; None if it selects a rule. `lenient`: of packs not asked, too."""
+        """The fault of a word; None if it selects a rule.
+
+        `lenient`: words of packs that are not asked are no fault.
+        """
         if self.ids(word) or word in FORMER or (word == PREVIEW and lenient):
             return None
         elsewhere = self.elsewhere()
         if word in elsewhere:
             pack_name = elsewhere[word]
-            return (
-                None
-                if lenient
-                else f"{word} stands in the pack {pack_name}: add --rules {pack_name}"
-            )
+            text = f"{word} stands in the pack {pack_name}: add --rules {pack_name}"
+            return None if lenient else text
         return f"no rule {word}{self._near(word)}"
 
-    def unnamed(self, word: str) -> str | None:
+    def fault_of_name(self, word: str) -> str | None:
         """Returns the fault of a word that must be one rule's id or name; None if it is."""
-        if word in self.besides or word in FORMER or self._exact(word):
+        if word in self.besides or word in FORMER or self.exact(word):
             return None
         if self.ids(word):
             return f"{word} is not a single rule: write ids or names"
@@ -131,44 +124,11 @@ def chosen(pack: Pack, words: Words, select: Sequence[str] | None, ignore: Seque
     if select is None:
         chosen_ids = frozenset(r.text.id for r in pack.rules if r.text.status != PREVIEW)
     else:
-        named = {w for w in select if w == PREVIEW or words.is_exact(w)}
+        named = {w for w in select if w == PREVIEW or words.exact(w)}
+        selected = words.all_of(select)
         chosen_ids = words.all_of(named) | {
-            r.text.id
-            for r in pack.rules
-            if r.text.status != PREVIEW and r.text.id in words.all_of(select)
+            r.text.id for r in pack.rules if r.text.status != PREVIEW and r.text.id in selected
         }
     left_out = words.all_of(ignore)
     rules = tuple(r for r in pack.rules if r.text.id in chosen_ids and r.text.id not in left_out)
     return Pack(pack.name, pack.description, rules, pack.file)
-
-
-_NOT_TOLD: Final = (
-    "KI014", "KI021", "KI023", "KI027", "KI029", "KI034", "KI035", "KI040", "KI041", "KI057",
-    "KI062", "KI066", "KI072", "KI077", "KI078", "KI079", "KI080", "KI087", "KI102",
-    "KI104", "KI115", "KI125", "KG014",
-)  # fmt: skip
-FORMER: Final[Mapping[str, str | None]] = MappingProxyType(
-    {
-        "KI002": "KI001",
-        "KI010": "KI009",
-        "KI028": "KI044",
-        "KI096": "KI049",
-        "KI105": "KI054",
-        "KI123": "KI122",
-        "KI126": "KI039",
-        **dict.fromkeys(_NOT_TOLD),
-    }
-)
-"""Id of a rule that was -> the rule that tells it now; None where none does."""
-_SINCE: Final = "2026-12"
-
-
-def what_became_of(word: str) -> str | None:
-    """What became of a rule that was, in one line; None for any other word."""
-    id_ = word.upper()
-    if id_ not in FORMER:
-        return None
-    successor = FORMER[id_]
-    if successor is None:
-        return f"{id_} is no longer told"
-    return f"{id_} is told by {successor} since {_SINCE}"

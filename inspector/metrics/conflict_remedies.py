@@ -64,8 +64,7 @@ def operand_tiles(module: TtgirModule, kpack: int | None) -> dict[int, OperandTi
     `kpack`: the `kpack` that can still be tried; None where there is none.
     """
     flow = flow_of(module)
-    moves = movements(flow)
-    staged = staging(flow, moves)
+    moves, staged = movements(flow), staging(flow)
     computed = {op.index for op in staged.computed}
     products: dict[
         int, set[object]

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from ..base.recent_results import kept_for_recent
 from ..model import TtgirOp
-from ..ttgir.conversions import CONVERSIONS, Movements
+from ..ttgir.conversions import CONVERSIONS, Movements, movements
 from ..ttgir.flow import UNKNOWN, DataFlow
 from ..ttgir.queries import (
     DOTS,
@@ -92,14 +93,12 @@ _State = Mapping[int, _Steps]
 _NOTHING: _State = {}
 
 
-def staging(flow: DataFlow, movements: Movements) -> Staging:
-    """Follow every loaded value to the dots.
-
-    `movements`: the movements of its conversions.
-    """
+@kept_for_recent
+def staging(flow: DataFlow) -> Staging:
+    """Follow every loaded value to the dots."""
     if not any(op.name in DOTS for op in flow.module.ops):
         return Staging((), (), (), (), ())
-    walk = _TripWalk(flow, movements)
+    walk = _TripWalk(flow, movements(flow))
     walk.run()
     walk.run()  # again, now that the values that loops carry are known
     ops = flow.module.ops

@@ -1,15 +1,14 @@
 """The figures of `staging.py`, computed from a TTGIR module.
 
 Facts about Triton's passes stand in `metrics/product_trips.py`, `ttgir/conversions.py` and
-`ttgir/plain_accesses.py`.
-
-Operands of dots that are read from LDS by less than 32 bits per lane, and the reasons.
+`ttgir/plain_accesses.py`. The second half sorts the operands of dots that are read from LDS by less
+than 32 bits per lane by the reasons for it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from ..model import Layout, Scalar, SourceLoc, TtgirModule, TtgirOp, TtgirType
@@ -31,9 +30,11 @@ from ..ttgir.flow import DataFlow, distinct_program_axes, flow_of, program_axes,
 from ..ttgir.lowered import MATRIX_LAYOUTS, element_bits
 from ..ttgir.plain_accesses import plain_accesses
 from ..ttgir.queries import DOTS, LOCAL_LOAD
+from .entries import Unknown
 from .mix import NARROW_BITS
 from .options import option
 from .product_trips import Staging, staging
+from .staging import CONVERTS, DIRECT, EPILOGUE, NARROW_OPERANDS, PLAIN, PRODUCTS, UNPIPELINED
 from .subject import Subject, op_line
 from .triton_loads import Cause, cause
 
@@ -62,27 +63,26 @@ DIRECT_TO_LDS: Mapping[str, tuple[int, ...]] = {
 }
 
 
-Fact = tuple[Mapping[str, Scalar] | None, str]
-"""A figure, and the reason where it is None."""
-
-
-def facts(subject: Subject, module: TtgirModule) -> Iterator[Fact]:
-    """Every figure of `staging.SPECS`, in its order, for a module made for an AMD target."""
+def facts(subject: Subject, module: TtgirModule) -> dict[str, Mapping[str, Scalar] | Unknown]:
+    """Every figure of `staging.SPECS` by its name, for a module made for an AMD target."""
     flow = flow_of(module)
-    moves = movements(flow)
-    staged = staging(flow, moves)
+    moves, staged = movements(flow), staging(flow)
     converts, products = _converts(flow, moves)
-    yield _unpipelined(subject, flow, staged), ""
-    yield converts, ""
-    yield products, ""
-    yield _epilogue(flow, moves), ""
-    yield _unbuffered(flow), ""
-    yield narrow_operands(flow, staged), ""
     arch = subject.machine.arch if subject.machine is not None else "an unknown target"
+    copies: Mapping[str, Scalar] | Unknown
     if arch in DIRECT_TO_LDS:
-        yield _missed_copies(subject, staged, DIRECT_TO_LDS[arch]), ""
+        copies = _missed_copies(subject, staged, DIRECT_TO_LDS[arch])
     else:
-        yield None, f"Triton does not copy memory straight to LDS on {arch}"
+        copies = Unknown(f"Triton does not copy memory straight to LDS on {arch}")
+    return {
+        UNPIPELINED: _unpipelined(subject, flow, staged),
+        CONVERTS: converts,
+        PRODUCTS: products,
+        EPILOGUE: _epilogue(flow, moves),
+        PLAIN: _unbuffered(flow),
+        NARROW_OPERANDS: narrow_operands(flow, staged),
+        DIRECT: copies,
+    }
 
 
 def _unpipelined(subject: Subject, flow: DataFlow, staged: Staging) -> dict[str, Scalar]:

@@ -1,22 +1,17 @@
-"""The catalogue of figures on the ways of tiles from memory to the dots and back, by TTGIR.
+"""Figures on the ways of tiles from memory to the dots and back, by TTGIR.
 
-`narrow_copies`: whether LDS has room for transposed copies of tiles that dots read both ways.
-`narrow_here`: the narrow reads of dots' operands by loop.
+`compute` makes those of a kernel, worked out in `staged.py`; `narrow_here` one of them by loop;
+`transposed_copies` whether LDS has room for copies of tiles that dots read both ways.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ..model import Access, LdsBuffer, LoopReport, Metric, Scalar, TtgirModule, value_of
-from .entries import NO_TTGIR, Unknown, of_kernels, of_loops
+from .entries import NO_TTGIR, Unknown, metric_of, of_kernels, of_loops
 from .subject import Subject, variable_name
-
-if TYPE_CHECKING:
-    from .staged import Fact
-
 
 UNPIPELINED = "pipeline.unpipelined"
 CONVERTS = "layout.converts"
@@ -78,23 +73,24 @@ COPY_SPECS = of_kernels(
 
 def compute(subject: Subject) -> Iterator[Metric]:
     """The figures of `SPECS`; None with a note where there is no TTGIR for an AMD target."""
-    for spec, (value, note) in zip(SPECS, _figures(subject), strict=True):
-        yield Metric(spec.name, value, spec.unit, spec.origin, note)
+    figures = _figures(subject)
+    for spec in SPECS:
+        yield metric_of(spec, figures if isinstance(figures, Unknown) else figures[spec.name])
 
 
-def _figures(subject: Subject) -> Sequence[Fact]:
-    """Each figure of `SPECS` with a note that says why it is None."""
+def _figures(subject: Subject) -> Mapping[str, Mapping[str, Scalar] | Unknown] | Unknown:
+    """Each figure of `SPECS` by its name, or why there are none."""
     module = subject.ttgir
     if module is None:
-        return [(None, "needs the kernel's TTGIR")] * len(SPECS)
+        return NO_TTGIR
     if not _for_amd(module):
-        return [(None, "compiled for no AMD target")] * len(SPECS)
+        return Unknown("compiled for no AMD target")
     from .staged import facts
 
     try:
-        return tuple(facts(subject, module))
+        return facts(subject, module)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # an edited file
-        return [(None, "the TTGIR is not as Triton prints it")] * len(SPECS)
+        return Unknown("the TTGIR is not as Triton prints it")
 
 
 def _for_amd(module: TtgirModule) -> bool:
@@ -115,9 +111,10 @@ def transposed_copies(
 
     `metrics`: its other metrics; `narrow_operands` is read; `stages`: num_stages of the compile.
     """
-    counts = metrics[NARROW_OPERANDS].value if NARROW_OPERANDS in metrics else None
+    (spec,) = COPY_SPECS
+    counts = value_of(metrics, NARROW_OPERANDS)
     if subject.ttgir is None or not isinstance(counts, Mapping) or not counts.get("twice"):
-        yield Metric(COPIES, None, "mapping", "derived", "no tile is read in both orders")
+        yield metric_of(spec, Unknown("no tile is read in both orders"))
         return
     names, size = _tiles_read_both_ways(subject.ttgir)
     fitting_stages = _most_stages(subject, buffers, size, stages)
@@ -127,19 +124,19 @@ def transposed_copies(
         "stages": fitting_stages,
         "said": None if fitting_stages is None else _in_words(names, size, stages, fitting_stages),
     }
-    yield Metric(COPIES, value, "mapping", "derived")
+    yield metric_of(spec, value)
 
 
 def _tiles_read_both_ways(module: TtgirModule) -> tuple[list[str], int | None]:
     """Names of the tiles, and bytes of all of them; None where the size of one is unknown."""
     # The algebra of layouts is loaded for kernels that have such tiles.
-    from ..ttgir.conversions import movements, tile_bytes
+    from ..ttgir.conversions import tile_bytes
     from ..ttgir.flow import flow_of
     from .product_trips import staging
     from .staged import narrow_reads
 
     flow = flow_of(module)
-    staged = staging(flow, movements(flow))
+    staged = staging(flow)
     reads = {index for index, kind in narrow_reads(flow, staged).items() if kind == "twice"}
     # Peeled iterations load the same tile again, at the same position in the source.
     loads = {
@@ -218,13 +215,12 @@ def _counts_by_loop(
     if subject.ttgir is None or len(kinds_in_kernel) <= 1:
         return {}
     # The algebra of layouts is loaded for kernels that have narrow reads of several kinds.
-    from ..ttgir.conversions import movements
     from ..ttgir.flow import flow_of
     from .product_trips import staging
     from .staged import KINDS, narrow_reads
 
     flow = flow_of(subject.ttgir)
-    kinds = narrow_reads(flow, staging(flow, movements(flow)))
+    kinds = narrow_reads(flow, staging(flow))
     kind_at_line = {flow.module.ops[index].line: kind for index, kind in kinds.items()}
     counts: dict[str, Counter[str]] = {}
     for access in accesses:

@@ -329,6 +329,11 @@ class KernelReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     saved_in: str | None = None
 
     @property
+    def file(self) -> str:
+        """The file that it was read or captured from: the first part of its id."""
+        return self.id.partition("::")[0]
+
+    @property
     def facts(self) -> tuple[Finding, ...]:
         """The findings, and what saves too little to be one."""
         return (*self.findings, *self.leads)

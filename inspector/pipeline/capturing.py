@@ -20,9 +20,10 @@ from ..capture.targets import Kind, Target
 from ..capture.triton_entries import stated_beside
 from ..model import ErrorRecord, Variant
 from .emulator_command import device_facts, emulator_command, why_not_emulated
+from .error_records import target_record
 from .inputs import read_text
 from .jobs import Request, patterns_of
-from .naming import label_of, matches, target_record
+from .naming import label_of, matches
 from .sweep_point import at_point, capture_at_point
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from . import analysis
 from .events import Captured, Compiled, Event, Failed, Reported, until_interrupted
 from .inputs import read_text
 from .jobs import Request
-from .naming import source_positions
 from .reading import READ, Transformed, Work, interrupted, read_target
+from .source_positions import source_positions
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -26,8 +26,8 @@ from ..base.named_files import own_cache
 from ..base.status import counted
 from ..capture.targets import Target
 from ..model import KernelReport
+from .error_records import target_record
 from .events import Failed
-from .naming import target_record
 from .reading import Transformed, Work, interrupted, read_target
 from .stored_reports import StoredReports
 

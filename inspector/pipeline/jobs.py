@@ -26,7 +26,8 @@ from ..machines.products import all_products, find_product
 from ..model import Artifact, ErrorRecord, KernelReport, Variant
 from . import analysis
 from .analysis_options import AnalysisOptions, Context, Overrides, TimeOptions
-from .naming import label_with_arch, variant_record
+from .error_records import error_record
+from .naming import label_with_arch
 
 if TYPE_CHECKING:
     from ..compile.pool import Compiler, CompileResult, CompileSettings
@@ -208,7 +209,7 @@ class Job(Struct, frozen=True):
 
     def record(self, stage: str, error: KinspectError) -> ErrorRecord:
         """Returns the record of an error that concerns its variant."""
-        return variant_record(self.path, self.variant, stage, error)
+        return error_record(self.path, label_with_arch(self.variant), stage, error)
 
 
 class CompileOutcome(Struct, frozen=True):

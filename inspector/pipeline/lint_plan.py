@@ -16,11 +16,12 @@ from ..base import named_files
 from ..base.errors import FaultsError, KinspectError
 from ..lint.budget import BUDGET, NAME, budget_rule
 from ..lint.engine import read_by
+from ..lint.former_rules import FORMER, what_became_of
 from ..lint.lint_results import FailOn
 from ..lint.packs import DEFAULT_PACK, bundled_folder, bundled_packs, load_packs
 from ..lint.ranking import Severity
 from ..lint.rule import Pack, Rule
-from ..lint.selection import FORMER, PREVIEW, Words, chosen, union, what_became_of
+from ..lint.selection import PREVIEW, Words, chosen, union
 from ..lint.settings import KernelSettings, Settings
 from ..machines.products import product_named
 from ..metrics import given_metrics
@@ -72,7 +73,7 @@ class Override(Struct, frozen=True):
         return matches((settings.match,), kernel.name, kernel.variant)
 
     def _in_file(self, kernel: KernelReport, pattern: str) -> bool:
-        files = [kernel.id.partition("::")[0]]
+        files = [kernel.file]
         if kernel.source is not None:
             files.append(kernel.source.file)
         return any(

@@ -23,7 +23,8 @@ from .analysis_options import RESIDENT, AnalysisOptions
 from .collecting import transformed_reports
 from .events import Captured, Compiled, Failed, until_interrupted
 from .jobs import Request, beside, timing, with_archs
-from .lint_judge import Comments, Judged
+from .lint_comments import Comments
+from .lint_judge import Judged
 from .lint_plan import LintPlan
 from .reading import READ, Transformed
 

@@ -1,18 +1,16 @@
-"""Names: the ids and labels of kernels and variants, and the patterns that users select them by.
-
-The records of errors of targets and of their compiles, as reports have them.
-"""
+"""Names: the ids and labels of kernels and variants, and the patterns that users select them by."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from ..base.errors import KinspectError
 from ..capture import options
-from ..capture.targets import Target
-from ..model import ErrorRecord, KernelReport, SourceLoc, Variant
+from ..model import Variant
+
+# compare/ takes it from here.
+from .error_records import target_record as target_record
 
 
 def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -> str:
@@ -50,17 +48,6 @@ def portable(path: str) -> str:
         return path
 
 
-def source_positions(report: KernelReport) -> Iterator[SourceLoc]:
-    """Yields the places that a kernel's code came from, outside of libraries."""
-    locations = [op.source for op in report.memory_ops] + [wait.source for wait in report.waits]
-    locations += [report.source, *(start for loop in report.loops for start in loop.source)]
-    for start in {id(start): start for start in locations}.values():  # instructions share positions
-        location = start
-        while location is not None and not location.in_library:
-            yield location
-            location = location.inlined_at
-
-
 def label_of(variant: Variant) -> str:
     """Returns `kernel[case]`, or the kernel's name if the variant has no case."""
     return f"{variant.kernel}[{variant.case}]" if variant.case else variant.kernel
@@ -84,24 +71,3 @@ def matches(patterns: Sequence[str], name: str, variant: Variant | None) -> bool
         if variant.case:
             names.append(label_of(variant))
     return options.matches(patterns, names)
-
-
-def target_record(target: Target, stage: str, error: KinspectError) -> ErrorRecord:
-    """Returns the record of an error that concerns a target as a whole."""
-    return _record(str(target.path), target.kernel, stage, error)
-
-
-def variant_record(path: str, variant: Variant, stage: str, error: KinspectError) -> ErrorRecord:
-    """Returns the record of an error that concerns one variant."""
-    return _record(path, label_with_arch(variant), stage, error)
-
-
-def _record(file: str, kernel: str | None, stage: str, error: KinspectError) -> ErrorRecord:
-    """Returns the record of an error; the file, which it names, is dropped from the message."""
-    return ErrorRecord(
-        file=file,
-        kernel=kernel,
-        stage=stage,
-        message=error.message.removeprefix(f"{file}: "),
-        hint=error.hint,
-    )

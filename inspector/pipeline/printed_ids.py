@@ -12,7 +12,6 @@ from msgspec import MsgspecError, Struct
 from ..base.named_files import file_bytes, own_cache
 from ..base.writing import reason, replacing
 from ..explain import items
-from ..explain.view import path_of
 from ..lint.lint_results import CheckedKernel
 from ..model import KernelReport
 
@@ -98,7 +97,7 @@ def _printed(kernel: KernelReport | CheckedKernel) -> PrintedKernel:
         findings += (*kernel.known, *(left_out.finding for left_out in kernel.suppressed))
     else:
         case = kernel.variant.case if kernel.variant is not None else None
-        path = path_of(kernel)
+        path = kernel.file
     return PrintedKernel(
         key=items.kernel_key(kernel.id),
         label=f"{kernel.name}[{case}]" if case else kernel.name,

@@ -20,10 +20,11 @@ from ..capture.targets import Target, triton_metadata
 from ..model import Artifact, ErrorRecord, KernelReport, Report
 from . import analysis
 from .analysis_options import Context
+from .error_records import target_record
 from .events import Failed
 from .inputs import MOST_TEXT_BYTES, read_text
 from .jobs import Request, patterns_of
-from .naming import label_of, matches, target_record
+from .naming import label_of, matches
 
 if TYPE_CHECKING:
     from ..compile.hip.source import HipCode
@@ -262,7 +263,7 @@ def _reanalysed(kernel: KernelReport) -> KernelReport:
         return kernel
     hsaco = kernel.artifacts.get("hsaco")
     context = Context(
-        path=kernel.id.partition("::")[0],
+        path=kernel.file,
         arch=kernel.arch,
         metadata=artifact_metadata(kernel.artifacts.get("metadata")),
         ttgir=artifact_text(kernel.artifacts.get("ttgir")),

@@ -23,7 +23,7 @@ from ..model import Finding, KernelReport
 from . import analysis
 from .analysis import ANALYSIS_VERSION
 from .analysis_options import Context
-from .naming import source_positions
+from .source_positions import source_positions
 
 FOLDER = "reports-v3"
 MOST_BYTES = 512 << 20

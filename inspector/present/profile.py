@@ -15,9 +15,9 @@ from ..explain.quantities import scaled
 from ..model import KernelReport, Metric
 from ..model.recording import KernelProfile, Profile
 from ..profile.figures import executed
-from ..profile.landing import CLASSES
 from ..profile.placing.stalls import Stall, stalls
 from ..profile.predicted import Parting, predicted
+from ..profile.trace_metrics import STALL_CLASSES
 from .document import (
     Block,
     Column,
@@ -171,7 +171,7 @@ def stalled_at(metrics: Mapping[str, Metric], lines: Sequence[Stall]) -> Section
     """
     cycles = {
         name: metric.value
-        for cls, name in CLASSES.items()
+        for cls, name in STALL_CLASSES.items()
         if (metric := metrics.get(f"measured.stalls.{cls}")) is not None
         and isinstance(metric.value, int | float)
     }

@@ -73,13 +73,13 @@ def _sections(report: Report, *, details: bool, every: bool) -> Iterator[Section
 
 def kernels_table(kernels: Sequence[KernelReport]) -> Table:
     """A line a kernel."""
-    files = {view.path_of(kernel) for kernel in kernels}
+    files = {kernel.file for kernel in kernels}
     times = any((kernel.variant.launches or 1) > 1 for kernel in kernels if kernel.variant)
     return table(
         (
             (
                 Column("file", rank=4, shrinks=True),
-                lambda k: view.file_name(view.path_of(k)) if len(files) > 1 else "",
+                lambda k: view.file_name(k.file) if len(files) > 1 else "",
             ),
             (Column("kernel", shrinks=True), lambda k: k.name),
             (

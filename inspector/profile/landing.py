@@ -1,24 +1,19 @@
-"""Assigns samples and traced cycles of a recording to its kernels, and to their lines.
-
-What a thread trace says by itself, without code: its span, and what its waves stall at.
-"""
+"""Assigns samples and traced cycles of a recording to its kernels, and to their lines."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import mean
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..isa.mnemonics import lookup
-from ..model import KernelReport, Metric
+from ..model import KernelReport, MeasuredLine
 from ..model.recording import CodePlace, KernelProfile, Recording, Samples, ThreadTrace, Traced
 from . import join
 from .placing import line_measures, lines
+from .trace_metrics import SPAN as SPAN  # compare/ takes it from here
+from .trace_metrics import trace_metrics
 
 _UNMATCHED = "its {} on no line of code: no analysed kernel is surely this one"
 _WITHOUT_CODE = "its {} on no line of code: --with TARGET names what it was compiled from"
@@ -54,28 +49,32 @@ def add_measured_lines(
     measurements = _measurements_of_kernels(recording, kernels, by_id)
     joined = []
     for kernel, own in zip(kernels, measurements, strict=True):
-        notes = [*kernel.notes, *(_SHARED.format(kind) for kind in sorted(own.shared))]
-        measured = kernel.lines
-        if own.samples or own.traced:
-            report = _matched(kernel, by_id)
-            if report is None:
-                kind = "samples are" if own.samples else "thread trace is"
-                notes.append((_UNMATCHED if reports else _WITHOUT_CODE).format(kind))
-            else:
-                code_objects = _saved(recording, own)
-                landing = lines.measured_lines(report, own.samples, own.traced, code_objects)
-                notes += landing.notes
-                measured = landing.lines
-                if not report.measured_lines:
-                    by_id[report.id] = line_measures.with_lines(report, landing.lines)
-        figures = {**kernel.metrics, **metrics(own.traced, own.traces)}
-        joined.append(replace(kernel, lines=measured, notes=tuple(notes), metrics=figures))
+        report = _matched(kernel, by_id)
+        unmatched = _UNMATCHED if reports else _WITHOUT_CODE
+        measured, notes = _measured_lines(recording, own, report, unmatched)
+        if report is not None and not report.measured_lines:
+            by_id[report.id] = line_measures.with_lines(report, measured)
+        notes = (*kernel.notes, *(_SHARED.format(kind) for kind in sorted(own.shared)), *notes)
+        figures = {**kernel.metrics, **trace_metrics(own.traced, own.traces)}
+        joined.append(replace(kernel, lines=measured, notes=notes, metrics=figures))
     return tuple(joined), tuple(by_id.values())
 
 
+def _measured_lines(
+    recording: Recording, measured: _Measurements, report: KernelReport | None, unmatched: str
+) -> tuple[tuple[MeasuredLine, ...], tuple[str, ...]]:
+    """Returns a kernel's measured lines and notes on them; `unmatched` without a report."""
+    if not measured.samples and not measured.traced:
+        return (), ()
+    if report is None:
+        return (), (unmatched.format("samples are" if measured.samples else "thread trace is"),)
+    code_objects = _saved(recording, measured)
+    landing = lines.measured_lines(report, measured.samples, measured.traced, code_objects)
+    return landing.lines, landing.notes
+
+
 def _matched(kernel: KernelProfile, reports: Mapping[str, KernelReport]) -> KernelReport | None:
-    sure = kernel.match.is_decided
-    return reports[kernel.match.kernels[0]] if sure else None
+    return reports[kernel.match.kernels[0]] if kernel.match.is_decided else None
 
 
 def _measurements_of_kernels(
@@ -97,14 +96,15 @@ def _measurements_of_kernels(
         if (owner := measured_at(sample.place, None, "samples")) is not None:
             owner.samples.append(sample)
     for trace in recording.traces:
-        found = []
+        line_owners = []
         for line in trace.lines:
             owner = measured_at(line.place, trace.kernel, "thread traces")
-            found.append(owner)
+            line_owners.append(owner)
             if owner is not None:
                 owner.traced.append(line)
-        if found and found[0] is not None and all(owner is found[0] for owner in found):
-            found[0].traces.append(trace)
+        first = line_owners[0] if line_owners else None
+        if first is not None and all(owner is first for owner in line_owners):
+            first.traces.append(trace)
     return of_kernels
 
 
@@ -164,77 +164,3 @@ def _saved(recording: Recording, measured: _Measurements) -> tuple[Path, ...]:
         for code_object in recording.code_objects
         if code_object.path is not None and (code_object.process, code_object.id) in objects
     )
-
-
-SPAN = "measured.span_cycles"
-CLASSES = {
-    "barrier": "barriers",
-    "memory_wait": "waits for memory",
-    "lds_wait": "waits for the LDS or scalar loads",
-    "matrix": "matrix instructions",
-    "vector": "vector instructions",
-    "lds": "instructions that access the LDS",
-    "memory": "instructions that access memory",
-    "other": "all other instructions",
-}
-"""What waves stall at -> the same in words."""
-_CLASS_OF = {
-    "barrier": "barrier",
-    "mfma": "matrix",
-    "wmma": "matrix",
-    "valu": "vector",
-    "acc_move": "vector",
-    "cross_lane": "lds",
-    "lds_read": "lds",
-    "lds_write": "lds",
-    "lds_atomic": "lds",
-    "global_load": "memory",
-    "global_store": "memory",
-    "lds_direct": "memory",
-    "lds_direct_store": "memory",
-    "scratch_load": "memory",
-    "scratch_store": "memory",
-    "atomic": "memory",
-    "smem_load": "memory",
-    "image": "memory",
-}
-"""Class of the mnemonic table -> what waves stall at."""
-_MEMORY_COUNTERS = re.compile(r"v[ms]cnt|loadcnt|storecnt|samplecnt|bvhcnt")
-
-
-def stall_class(text: str) -> str:
-    """The name of `CLASSES` of an instruction as a profiler disassembled it."""
-    mnemonic = text.split(maxsplit=1)[0] if text.strip() else ""
-    cls = lookup(mnemonic).cls
-    if cls == "wait":
-        return "memory_wait" if _MEMORY_COUNTERS.search(text) else "lds_wait"
-    return _CLASS_OF.get(cls, "other")
-
-
-def metrics(lines: Sequence[Traced], traces: Sequence[ThreadTrace]) -> dict[str, Metric]:
-    """The metrics of a kernel's traced instructions, and of the traces that are of it alone."""
-    figures = {}
-    if spans := [span for trace in traces if (span := _span(trace)) is not None]:
-        of = "a trace" if len(spans) == 1 else f"{len(spans)} traces, the mean"
-        figures[SPAN] = Metric(
-            name=SPAN,
-            value=round(mean(spans)),
-            unit="cycles",
-            origin="measured",
-            note=f"from the first traced wave's begin to the last one's end; of {of}",
-        )
-    stall_cycles: Counter[str] = Counter()
-    for line in lines:
-        stall_cycles[stall_class(line.place.text or "")] += line.stall
-    total = stall_cycles.total()
-    for cls, words in CLASSES.items():
-        if cycles := stall_cycles[cls]:
-            name, share = f"measured.stalls.{cls}", round(100 * cycles / total, 1)
-            note = f"of the cycles that waves stalled: {words}"
-            figures[name] = Metric(name=name, value=share, unit="%", origin="measured", note=note)
-    return figures
-
-
-def _span(trace: ThreadTrace) -> int | None:
-    ends = [wave.end for wave in trace.waves if wave.end is not None]
-    return max(ends) - min(wave.begin for wave in trace.waves) if ends else None

@@ -18,6 +18,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from ..base.recent_results import kept_for_recent
 from ..model import Layout, TtgirOp, TtgirType
 from .flow import DataFlow, users_of
 from .layouts import type_to_linear
@@ -243,7 +244,8 @@ CONVERSIONS = frozenset(("ttg.convert_layout", "triton_gpu.convert_layout"))
 _MOST_EXCHANGES = 1
 
 
-def movements(flow: DataFlow) -> dict[int, Movement | None]:
+@kept_for_recent
+def movements(flow: DataFlow) -> Movements:
     """The movement of each `convert_layout` of a module."""
     return {op.index: movement(op) for op in flow.module.ops if op.name in CONVERSIONS}
 

@@ -103,7 +103,7 @@ def source_text(at: SourceLoc) -> str | None:
 
 
 def _checked(kernel: KernelReport, findings: tuple[Finding, ...]) -> CheckedKernel:
-    file = kernel.id.partition("::")[0]
+    file = kernel.file
     moved = kernel.arch != "gfx1201"
     source = kernel.source
     if source is not None and moved:

@@ -143,7 +143,7 @@ def _code_object(report: KernelReport | None) -> tuple[bytes | None, str]:
     artifact = report.artifacts.get("hsaco")
     if artifact is not None:
         return named_files.file_bytes(artifact.path), str(artifact.path)
-    name = report.id.partition("::")[0]
+    name = report.file
     data = named_files.named_bytes(name, named_files.MOST_BYTES)
     return (data if data is not None and data.startswith(b"\x7fELF") else None), name
 

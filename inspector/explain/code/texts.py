@@ -107,7 +107,7 @@ def texts_of(report: KernelReport) -> Texts:
         artifact = report.artifacts.get(kind)
         if artifact is not None:
             reader.read(kind, artifact.path, own=True)
-    path = Path(report.id.partition("::")[0])
+    path = Path(report.file)
     if "amdgcn" not in report.artifacts:
         reader.read_beside(path)
     locations = [loc for loc in (report.source, report.variant and report.variant.source) if loc]
@@ -126,7 +126,7 @@ def with_ttir(texts: Texts, report: KernelReport) -> Texts:
     artifact = report.artifacts.get("ttir")
     reader = _TextReader()
     own = artifact is not None
-    path = artifact.path if artifact is not None else Path(report.id.partition("::")[0])
+    path = artifact.path if artifact is not None else Path(report.file)
     if (own or path.suffix == ".ttir") and reader.read("ttir", path, own=own):
         return reader.with_ttir(texts)
     return reader.with_ttir(texts, f"There is no TTIR of {report.name}.")

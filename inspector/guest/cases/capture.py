@@ -21,7 +21,7 @@ from ..records import Emit, error, note, one_line
 from ..world import stubs
 from ..world.device import activate
 from .case import Case, CaseError, did_you_mean, read_case, specialize
-from .selection import Selection, identity, not_for, typed_case
+from .selection import Selection, identity, not_for
 from .space import (
     DERIVE,
     TUNING,
@@ -30,6 +30,7 @@ from .space import (
     select_points,
     stated_points,
 )
+from .stated_case import stated_case
 from .stated_launch import stated_launch
 
 CASES = "KINSPECT_CASES"
@@ -93,7 +94,7 @@ def _loaded(path: str, stubbed: list[str], emit: Emit) -> Any:
 
 def _raw_cases(module: Any, kernels: TritonKernels, request: Mapping[str, Any]) -> Any:
     if request.get("stated") is not None:
-        return [typed_case(request["stated"], kernels, request.get("patterns", ()))]
+        return [stated_case(request["stated"], kernels, request.get("patterns", ()))]
     return getattr(module, CASES, None)
 
 

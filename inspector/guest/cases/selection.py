@@ -1,18 +1,14 @@
-"""Selects a file's cases by pattern, and explains why none matches.
-
-The case that a user states on the command line: `--signature` and `-D`.
-"""
+"""Selects a file's cases by pattern, and explains why none matches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..frontend import TritonKernels
-from ..kernel_patterns import choosing, matches, names_only
-from .case import STATED, Case, CaseError, did_you_mean
+from ..kernel_patterns import choosing, matches
+from .case import Case, did_you_mean
 
-MAX_LISTED = 8
+_MAX_LISTED = 8
 """How many cases a message lists."""
 
 
@@ -47,9 +43,9 @@ class Selection:
         hint = "add cases to KINSPECT_CASES"
         if labels:
             hint = f"there is {listed(labels)}: {choosing(file, home, self.patterns, labels)}"
+        with_cases = {kernel for kernel, _ in identities}
         for kernel, qualname in self._qualnames.items():
-            stated = any(kernel == pair[0] for pair in identities)
-            if not stated and matches(self.patterns, (kernel, qualname)):
+            if kernel not in with_cases and matches(self.patterns, (kernel, qualname)):
                 return f"kernel {kernel!r} has no case in KINSPECT_CASES", hint
         choices = [
             *self._qualnames,
@@ -57,9 +53,8 @@ class Selection:
             *labels,
         ]
         patterns_text = " and ".join(map(repr, self.patterns))
-        suggestion = (
-            did_you_mean(self.patterns, dict.fromkeys(choices)) if len(self.patterns) == 1 else ""
-        )
+        is_single = len(self.patterns) == 1
+        suggestion = did_you_mean(self.patterns, dict.fromkeys(choices)) if is_single else ""
         return f"no kernel or case matches {patterns_text}{suggestion}", hint
 
 
@@ -93,59 +88,5 @@ def label(kernel: str | None, case: str | None) -> str | None:
 def listed(texts: Iterable[str], separator: str = ", ") -> str:
     """The first texts, without repetitions, and an ellipsis if there are more."""
     texts = list(dict.fromkeys(texts))
-    ellipsis = ["…"] if len(texts) > MAX_LISTED else []
-    return separator.join([*texts[:MAX_LISTED], *ellipsis])
-
-
-def typed_case(
-    stated: Mapping[str, Any], kernels: TritonKernels, patterns: Sequence[str]
-) -> dict[str, Any]:
-    """The case that the options state, as an entry of `KINSPECT_CASES`.
-
-    `stated`: `positional` and `named` arguments, each `{"type": text}` or `{"value": constant}`,
-    and `defines`, name -> value: constexprs, or options where no parameter has that name.
-
-    Raises:
-        CaseError: no kernel or several are selected, or the kernel lacks an argument.
-    """
-    kernel = _selected_kernel(kernels, patterns)
-    names = list(kernels.by_name[kernel].arg_names)
-    positional = list(stated["positional"])
-    if len(positional) > len(names):
-        raise CaseError(
-            f"--signature has {len(positional)} arguments, and {kernel!r} takes {len(names)}",
-            f"its parameters are {', '.join(names)}",
-        )
-    arguments = {**dict(zip(names, positional)), **stated["named"]}
-    extra = [name for name in stated["named"] if name not in names]
-    if extra:
-        raise CaseError(
-            f"--signature names {extra[0]!r}, which {kernel!r} has not{did_you_mean(extra, names)}",
-            f"its parameters are {', '.join(names)}",
-        )
-    defines: Mapping[str, Any] = stated["defines"]
-    return {
-        "name": STATED,
-        "kernel": kernel,
-        "signature": {n: a["type"] for n, a in arguments.items() if "type" in a},
-        "constexprs": {
-            **{n: a["value"] for n, a in arguments.items() if "value" in a},
-            **{n: v for n, v in defines.items() if n in names},
-        },
-        "options": {n: v for n, v in defines.items() if n not in names},
-    }
-
-
-def _selected_kernel(kernels: TritonKernels, patterns: Sequence[str]) -> str:
-    names = kernels.defined_here or list(kernels.by_name)
-    selected = [name for name in names if matches(names_only(patterns), [name])]
-    if len(selected) == 1:
-        return selected[0]
-    if not names:
-        raise CaseError("it defines no @triton.jit kernel", "name the file that defines it")
-    listed = ", ".join(selected or names)
-    if not selected:
-        raise CaseError(f"it has no such kernel{did_you_mean(patterns, names)}", f"it has {listed}")
-    raise CaseError(
-        f"the signature could be that of {len(selected)} kernels", f"choose by --kernel: {listed}"
-    )
+    ellipsis = ["…"] if len(texts) > _MAX_LISTED else []
+    return separator.join([*texts[:_MAX_LISTED], *ellipsis])

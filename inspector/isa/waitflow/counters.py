@@ -279,6 +279,8 @@ _GFX11_FIELDS: Mapping[str, BitFields] = {
 
 COUNTERS = tuple(dict.fromkeys((*_SINGLE.values(), *_PAIRED.values())))
 """Every wait counter of every generation."""
+MEMORY_COUNTERS = frozenset(COUNTERS) - {"lgkmcnt", "dscnt", "kmcnt", "expcnt"}
+"""Those of accesses to memory, but of scalar loads, which the LDS shares its counter with."""
 
 
 def decode_wait(

@@ -140,7 +140,7 @@ def code_of(report: KernelReport, program: Program) -> tuple[Function, ...]:
 
 def _text(report: KernelReport) -> tuple[Program | None, list[str]]:
     """Reads the program whose lines the report refers to; returns None and a note if it cannot."""
-    path = Path(report.id.partition("::")[0])
+    path = Path(report.file)
     artifact = report.artifacts.get("amdgcn")
     if artifact is not None:
         path = artifact.path

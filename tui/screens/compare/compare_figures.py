@@ -70,7 +70,7 @@ def short_labels(left: KernelReport, right: KernelReport) -> tuple[str, str]:
     if differences:
         name, *values = differences[0]
         return f"{name}={values[0]}", f"{name}={values[1]}"
-    files = [view.file_name(view.path_of(report)) for report in (left, right)]
+    files = [view.file_name(report.file) for report in (left, right)]
     return (files[0], files[1]) if files[0] != files[1] else ("left", "right")
 
 
@@ -118,7 +118,7 @@ def _sides(pair: KernelDiff) -> Iterator[Piece]:
     for mark, report, label in zip("AB", (pair.left, pair.right), labels, strict=True):
         yield f"{mark} ", "bold"
         yield f"{label}  ", "bold"
-        where = view.place(report.source) or view.file_name(view.path_of(report))
+        where = view.place(report.source) or view.file_name(report.file)
         parts = (label_of(report), report.arch or "-", where)
         yield f"{'  '.join(part for part in parts if part not in label)}\n", _DIM
 

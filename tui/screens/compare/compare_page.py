@@ -352,7 +352,7 @@ class Chooser(Vertical):
         marks = "".join(
             mark for mark, side in (("A", "left"), ("B", "right")) if self._sides[side] is report
         )
-        location = view.place(report.source) or view.file_name(view.path_of(report))
+        location = view.place(report.source) or view.file_name(report.file)
         differences = (
             differing(left, report) if left is not None and left.name == report.name else []
         )

@@ -86,7 +86,7 @@ def compared_in_child(
 def _size(report: KernelReport) -> int:
     """The size in bytes of a kernel's assembly, or of the file that it was read from."""
     artifact = report.artifacts.get("amdgcn")
-    path = artifact.path if artifact is not None else Path(view.path_of(report))
+    path = artifact.path if artifact is not None else Path(report.file)
     try:
         return path.stat().st_size
     except OSError:

@@ -166,7 +166,7 @@ def _title(grouping: Grouping, name: str, items: Sequence[Item], rules: Rules) -
         return f"{name} {rules[name].text.name}" if name in rules else name
     if grouping == "kernel":
         report = items[0].entry.report
-        location = view.place(report.source) or view.file_name(view.path_of(report))
+        location = view.place(report.source) or view.file_name(report.file)
         return "  ".join(part for part in (items[0].kernel, report.arch, location) if part)
     return name
 
@@ -191,7 +191,7 @@ def source_of(item: Item) -> tuple[str, int] | None:
         return report.source.file, report.source.line
     for location in item.finding.locations:
         if location.kind == "amdgcn" and location.line and report.variant is None:
-            return view.path_of(report), location.line
+            return report.file, location.line
     return None
 
 

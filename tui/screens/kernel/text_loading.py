@@ -105,7 +105,7 @@ def is_large(report: KernelReport | None, path: Path | None) -> bool:
         kinds = ("ttgir", "llir", "amdgcn")
         return sum(a.size for k, a in report.artifacts.items() if k in kinds) > _AT_ONCE
     if report is not None:
-        path = Path(report.id.partition("::")[0])
+        path = Path(report.file)
     try:
         return path is not None and path.stat().st_size > _AT_ONCE
     except OSError:

@@ -433,6 +433,6 @@ def _launch_key(report: KernelReport) -> tuple[object, ...]:
     assert variant is not None
     tuning = variant.tuning or {}
     fixed = {k: repr(v) for k, v in variant.constexprs.items() if k not in tuning}
-    path = report.id.partition("::")[0]
+    path = report.file
     types = tuple(sorted(variant.signature.items()))
     return path, variant.kernel, variant.arch, types, tuple(sorted(fixed.items()))
