@@ -78,8 +78,8 @@ def try_command(
     switches of the file's tuning space, and Triton's variables in the environment. Mechanical
     changes of the source are made on the TTIR. Then the two best changes for a finding are
     combined, and so are the best changes for different findings. Neighbouring configurations are
-    tried whatever the findings are: twice and half of num_warps and of each tile. This needs the
-    time of the launch, and no --for. Each line says how long the launch takes with the change, by
+    tried whatever the findings are: twice and half of num_warps, of each tile, and of the parts
+    that a launch cuts work into (SPLIT_K). This needs the time of the launch, and no --for. Each line says how long the launch takes with the change, by
     the timing model, and whether the finding is gone: the fastest first. A change that is not
     faster is not advised; times less than 10 % apart are equal. If the launch is not known, or the
     target has no rates, only facts are reported, and why there is no time.
