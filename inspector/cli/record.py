@@ -16,12 +16,16 @@ from ..base.staging import scratch_folder
 from ..base.writing import unwritable
 from ..capture.journals import merge
 from ..capture.trace import SUFFIX, LaunchTrace, write_trace
+from ..explain.view import plural
 from . import foreground
 from .declared import argument, command, option
 from .progress import print_message
 
 SOURCES = Path(__file__).parent.parent / "guest" / "record"
+RECORDER = "startup.py"
 STARTUP = "sitecustomize.py"
+FOLDER_VARIABLE, SOURCES_VARIABLE = "KINSPECT_RECORD_FOLDER", "KINSPECT_RECORD_SOURCES"
+"""As `guest/record/startup.py` has them, which cannot be imported."""
 
 
 @command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -48,7 +52,7 @@ def record(
         startup, journals = folder / "startup", folder / "journals"
         startup.mkdir()
         journals.mkdir()
-        shutil.copyfile(SOURCES / "startup.py", startup / STARTUP)
+        shutil.copyfile(SOURCES / RECORDER, startup / STARTUP)
         status = _run(command, _environment(os.environ, startup, journals))
         trace = merge(journals, command, status)
     if status:
@@ -62,15 +66,20 @@ def record(
             "check that it runs on a GPU, without python -I, -E or -S, TRITON_INTERPRET=1, or a"
             " PYTHONPATH of its own making",
         )
+    _write(trace, output)
+    _summarize(trace, output)
+    return status
+
+
+def _write(trace: LaunchTrace, output: Path) -> None:
+    """Writes the trace, elsewhere where it cannot be: hours of a run must not be lost."""
     try:
         write_trace(trace, output)
-    except KinspectError as error:  # hours of a run must not be lost to a disk that is full
+    except KinspectError as error:
         with tempfile.NamedTemporaryFile(suffix=SUFFIX, delete=False) as stream:
             elsewhere = Path(stream.name)
         write_trace(trace, elsewhere)
         raise KinspectError(error.message, f"the trace is in {elsewhere}") from None
-    _summarize(trace, output)
-    return status
 
 
 def _check_place(output: Path) -> None:
@@ -89,8 +98,8 @@ def _environment(environment: Mapping[str, str], startup: Path, journals: Path) 
     return {
         **environment,
         "PYTHONPATH": f"{ours}{os.pathsep}{theirs}" if theirs else ours,
-        "KINSPECT_RECORD_FOLDER": str(journals),
-        "KINSPECT_RECORD_SOURCES": str(SOURCES),
+        FOLDER_VARIABLE: str(journals),
+        SOURCES_VARIABLE: str(SOURCES),
     }
 
 
@@ -109,22 +118,17 @@ def _summarize(trace: LaunchTrace, output: Path) -> None:
     kernels = len({(s.kernel.module, s.kernel.qualname) for s in specializations})
     killed = sum(not p.complete for p in trace.processes)
     at_least = "at least " if any(s.at_least for s in specializations) else ""
-    launches = trace.launches
     print_message(
-        f"{_count(len(specializations), 'specialisation')} of {_count(kernels, 'kernel')},"
-        f" {at_least}{launches} launch{'' if launches == 1 else 'es'},"
-        f" {_count(len(trace.processes), 'process', 'es')} -> {output}"
+        f"{plural(len(specializations), 'specialisation')} of {plural(kernels, 'kernel')},"
+        f" {at_least}{plural(trace.launches, 'launch')},"
+        f" {plural(len(trace.processes), 'process')} -> {output}"
     )
     if killed:
-        ended = _count(killed, "process", "es")
         print_message(
-            f"{ended} ended without warning: of the last launches, up to an eighth is not counted"
+            f"{plural(killed, 'process')} ended without warning: of the last launches, up to an"
+            " eighth is not counted"
         )
     for problem in trace.problems:
         print_message(f"process {problem.pid}: could not be recorded: {problem.message}")
     for note in trace.notes:
         print_message(note)
-
-
-def _count(n: int, noun: str, plural: str = "s") -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}{plural}"

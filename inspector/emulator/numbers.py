@@ -79,6 +79,11 @@ def half_bits(value: Array, kind: str, *, saturates: bool = False) -> Array:
     return value.view(np.uint16).astype(U32)
 
 
+def joined_halves(low: Array, high: Array) -> Array:
+    """Two 16-bit results, each in bits 0 to 15, as one register."""
+    return low | (high << U32(16))
+
+
 def _small_floats(exponent: int, mantissa: int, bias: int, nans: str) -> Array:
     """Values of all bit patterns of a small float."""
     count = 1 << (1 + exponent + mantissa)

@@ -8,16 +8,18 @@ conversions with a scale.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from ...isa.dataflow.execution_target import ExecutionTarget
 from ...isa.dataflow.operands import Decoded, opsel
 from .. import crosslane, numbers
-from ..elementwise import Compute, ResultStep, define, flushing
+from ..elementwise import Compute, ResultStep, define, define_by_target, flushing
 from ..numbers import SMALL, float8, to_small
 from ..registry import BuildContext, NotCoveredError, Step, builds_as
 from ..vector_operands import Read, Write, check_count, destination, source, then_apply
 from ..waves import F32, I32, U32, Array, Waves
-from .packed import two_halves
 from .real import to_integer
 
 F64 = np.float64
@@ -26,7 +28,52 @@ I16, U16 = np.int16, np.uint16
 
 def _pair(low: Array, high: Array) -> Array:
     """Two 16-bit values as one register."""
-    return low.view(U16).astype(U32) | (high.view(U16).astype(U32) << U32(16))
+    return numbers.joined_halves(low.view(U16).astype(U32), high.view(U16).astype(U32))
+
+
+define("v_cvt_f16_i16", "f16", "i16", lambda a: a.astype(F32))
+define("v_cvt_f16_u16", "f16", "u16", lambda a: a.astype(F32))
+define("v_cvt_i16_f16", "i16", "f16", lambda a: to_integer(a, np.int16, -32768.0, 32767.0))
+define("v_cvt_u16_f16", "u16", "f16", lambda a: to_integer(a, np.uint16, 0.0, 65535.0))
+define("v_cvt_i32_i16", "i32", "i16", lambda a: a.astype(np.int32))
+define("v_cvt_u32_u16", "u32", "u16", lambda a: a.astype(U32))
+
+
+def two_halves(kind: str) -> Callable[[ExecutionTarget], Compute]:
+    """Two results of a 16-bit kind in one register, the first in bits 0 to 15."""
+
+    def of_target(target: ExecutionTarget) -> Compute:
+        def both(low: Array, high: Array) -> Array:
+            first, second = (
+                numbers.half_bits(np.asarray(value), kind, saturates=target.saturates16)
+                for value in (low, high)
+            )
+            return numbers.joined_halves(first, second)
+
+        return both
+
+    return of_target
+
+
+for _kind in ("f16", "bf16"):
+    define_by_target(f"v_cvt_pk_{_kind}_f32", "u32", "f32 f32", two_halves(_kind))
+
+
+def _toward_zero(a: Array, b: Array) -> Array:
+    """V_CVT_PKRTZ_F16_F32: rounded toward zero; what is too large becomes the largest number."""
+    return numbers.joined_halves(_truncated(np.asarray(a)), _truncated(np.asarray(b)))
+
+
+def _truncated(value: Array) -> Array:
+    """Bits of the f16 next toward zero."""
+    nearest = value.astype(np.float16)
+    with np.errstate(all="ignore"):
+        away = np.abs(nearest.astype(F32)) > np.abs(value)
+    bits = nearest.view(np.uint16).astype(U32)
+    return np.where(away & ~np.isnan(value) & ~np.isinf(value), bits - U32(1), bits)
+
+
+define("v_cvt_pkrtz_f16_f32 v_cvt_pk_rtz_f16_f32", "u32", "f32 f32", _toward_zero)
 
 
 for _byte in range(4):

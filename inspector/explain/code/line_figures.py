@@ -1,4 +1,4 @@
-"""Figures of lines of code: what the columns beside a kernel's texts hold, and where it is most.
+"""Figures of lines of code: what the columns beside a kernel's texts hold.
 
 Everything stems from fields of the report. What instructions have is summed up for the lines of
 the source and of the TTGIR that they stem from; of live registers and widths the worst is taken.
@@ -143,7 +143,8 @@ COLUMNS: Mapping[str, LineColumn] = MappingProxyType(
             LineColumn(
                 "exec",
                 "exec",
-                "executions of a wave in the ISA, else share of all, %, emulated",
+                "emulated: how often a wave executes the line (ISA), or its share of all"
+                " executions, %",
                 "{weight:.1f} % of the executed instructions",
                 lambda report: report.emulated is not None,
             ),
@@ -167,14 +168,14 @@ COLUMNS: Mapping[str, LineColumn] = MappingProxyType(
                 "banks",
                 "cycles that LDS bank conflicts add, one wave's access",
                 "{text} cycles of LDS bank conflicts",
-                lambda report: any(_conflicts(report)),
+                lambda report: any(_conflict_cycles(report)),
             ),
             LineColumn(
                 "lines",
                 "lines",
                 "cache lines beyond the least for the bytes, one wave's access",
                 "{text} cache lines beyond the least",
-                lambda report: any(_lines(report)),
+                lambda report: any(_extra_cache_lines(report)),
             ),
             LineColumn(
                 "bits",
@@ -241,7 +242,7 @@ def line_figures(
     Shares are measured or emulated, %. `predicted` and `cycles` (of the unit that bounds the loop)
     are by line of the assembly from 1, `executed` (executions of a wave) from 0.
     """
-    of_texts = _OfTexts(links)
+    line_sums = _LineSums(links)
     figures: dict[str, LineFigures] = {}
 
     def add(name: str, weights: ByKind, texts: Mapping[str, Mapping[int, str]]) -> None:
@@ -253,14 +254,14 @@ def line_figures(
     ) -> None:
         if COLUMNS[name].present(report):
             repeated = {n: figure for n, figure in by_line.items() if _in_hot_loop(report, n)}
-            sums, in_hot_loops = of_texts.sums(by_line), of_texts.sums(repeated)
+            sums, in_hot_loops = line_sums.sums(by_line), line_sums.sums(repeated)
             figures[name] = LineFigures(COLUMNS[name], sums, texts, in_hot_loops)
 
     add("stall", shares, {})
     add(
         "predicted",
-        of_texts.sums({line: share for line, (share, _) in predicted.items()}),
-        of_texts.foremost(predicted),
+        line_sums.sums({line: share for line, (share, _) in predicted.items()}),
+        line_sums.foremost(predicted),
     )
     if not report.measured_lines:
         add("exec", shares, {"amdgcn": executed})
@@ -271,14 +272,13 @@ def line_figures(
         for line in lines
     }
     add_sums("spill", dict.fromkeys(slots, 1), {"amdgcn": _from_zero(slots)})
-    add_sums("conflicts", dict(_conflicts(report)), {})
-    add_sums("lines", dict(_lines(report)), {})
+    add_sums("conflicts", dict(_conflict_cycles(report)), {})
+    add_sums("lines", dict(_extra_cache_lines(report)), {})
     narrow = dict(_narrow(report))
-    bits = {line: f"{least}" for line, (_, least) in narrow.items()}
     add(
         "bits",
-        of_texts.worst({line: ratio for line, (ratio, _) in narrow.items()}),
-        of_texts.least_texts(bits),
+        line_sums.worst({line: ratio for line, (ratio, _) in narrow.items()}),
+        line_sums.least({line: bits for line, (_, bits) in narrow.items()}),
     )
     if report.emulated is not None:
         active = {
@@ -287,17 +287,17 @@ def line_figures(
             if line.active_lanes is not None
         }
         off = {line: 100 - percent for line, percent in active.items()}
-        shown = {line: f"{percent:.0f}" for line, percent in active.items()}
-        add("lanes", of_texts.worst(off), of_texts.least_texts(shown))
+        rounded = {line: round(percent) for line, percent in active.items()}
+        add("lanes", line_sums.worst(off), line_sums.least(rounded))
     if report.live_peak is not None:
         live = {line: vgprs for line, vgprs, _ in report.live_peak.counts}
-        add("live", of_texts.worst(live), {})
-    add("bound", of_texts.sums(cycles), {})
+        add("live", line_sums.worst(live), {})
+    add("bound", line_sums.sums(cycles), {})
     slacks = dict(_slacks(report))
     add(
         "slack",
-        of_texts.worst({line: 1 / (1 + slack) for line, slack in slacks.items()}),
-        of_texts.least_texts({line: f"{slack}" for line, slack in slacks.items()}),
+        line_sums.worst({line: 1 / (1 + slack) for line, slack in slacks.items()}),
+        line_sums.least(slacks),
     )
     return figures
 
@@ -310,7 +310,7 @@ def _in_hot_loop(report: KernelReport, line: int) -> bool:
     return bool(around) and max(around, key=lambda loop: loop.depth).hot
 
 
-def _conflicts(report: KernelReport) -> Iterator[tuple[int, float]]:
+def _conflict_cycles(report: KernelReport) -> Iterator[tuple[int, float]]:
     """Yields lines with LDS bank conflicts and the cycles these add, the emulator's last."""
     for op in report.memory_ops:
         if op.use is not None and op.use.conflicts:
@@ -321,7 +321,7 @@ def _conflicts(report: KernelReport) -> Iterator[tuple[int, float]]:
                 yield line.line, line.conflict_cycles
 
 
-def _lines(report: KernelReport) -> Iterator[tuple[int, float]]:
+def _extra_cache_lines(report: KernelReport) -> Iterator[tuple[int, float]]:
     """Yields lines whose accesses touch more cache lines than the least, and how many more."""
     for op in report.memory_ops:
         if op.use is not None and (excess := _excess(op.use)):
@@ -357,7 +357,7 @@ def _from_zero(texts: Mapping[int, str]) -> dict[int, str]:
     return {line - 1: text for line, text in texts.items()}
 
 
-class _OfTexts:
+class _LineSums:
     """Carries figures of the assembly's lines over to the lines that they stem from."""
 
     def __init__(self, links: Links) -> None:
@@ -402,6 +402,9 @@ class _OfTexts:
             for kind, by_line in self._joined(single, together).items()
         }
 
-    def least_texts(self, texts: Mapping[int, str]) -> Mapping[str, Mapping[int, str]]:
-        """The least of the numbers, as texts, of all instructions that stem from a line."""
-        return self._joined(texts, lambda left, right: min(left, right, key=int))
+    def least(self, figures: Mapping[int, int]) -> dict[str, dict[int, str]]:
+        """The least of the numbers of all instructions that stem from a line, as texts."""
+        return {
+            kind: {line: str(figure) for line, figure in by_line.items()}
+            for kind, by_line in self._joined(figures, min).items()
+        }
