@@ -11,7 +11,7 @@ from kinspect.inspector.isa.assembly import parse_text
 from kinspect.inspector.isa.operations import operations
 from kinspect.inspector.pipeline.emulated_code import CodeLaunch, launch_code
 from kinspect.inspector.profile.figures import counters
-from kinspect.inspector.profile.figures.executed import rules, rules_of
+from kinspect.inspector.profile.figures.executed_counters import definitions, definitions_of
 
 LLC = shutil.which("llc-22")
 
@@ -143,6 +143,6 @@ s_endpgm
 def test_counters_exist_on_their_targets() -> None:
     """A counter that a target lacks could never be laid beside a recording."""
     for arch in ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"):
-        missing = {rule.name for rule in rules_of(arch)} - counters.known(arch)
+        missing = {counter.name for counter in definitions_of(arch)} - counters.known(arch)
         assert not missing, arch
-    assert set(RECORDED) < set(rules())
+    assert set(RECORDED) < set(definitions())

@@ -6,7 +6,7 @@ from math import gcd
 
 from ..ttgir.axes.analysis import Axes
 from ..ttgir.axes.blame import not_divisible
-from ..ttgir.axes.facts import Blame
+from ..ttgir.axes.blamed import Blame
 from ..ttgir.axes.starts import unaligned_start
 from ..ttgir.axes.variables import spelled
 from ..ttgir.axes.widths import Tile, WidthLimits

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ..ttgir.axes.analysis import Axes, is_argument
 from ..ttgir.axes.blame import not_contiguous
-from ..ttgir.axes.facts import Blame, Kind
+from ..ttgir.axes.blamed import Blame, Kind
 from ..ttgir.axes.starts import shift_of
 from ..ttgir.axes.widths import WIDEST_BITS, Tile, WidthLimits, distinct_addresses
 from .alignment_reasons import loaded_start_width, with_alignment

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ..model import TtgirOp
 from ..ttgir.axes.analysis import Axes, loaded_tile
 from ..ttgir.axes.blame import not_constant
-from ..ttgir.axes.facts import Blame, Kind
+from ..ttgir.axes.blamed import Blame, Kind
 from ..ttgir.axes.variables import spelled
 from ..ttgir.axes.widths import Tile, WidthLimits
 from .alignment_reasons import indivisible

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ..model import SourceLoc
 from ..ttgir.axes.analysis import Axes, is_argument
-from ..ttgir.axes.facts import Blame
+from ..ttgir.axes.blamed import Blame
 from ..ttgir.axes.variables import argument_name, spelled, spelled_division
 from ..ttgir.axes.widths import Tile
 

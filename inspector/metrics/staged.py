@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
+from msgspec import Struct
+
 from ..model import Layout, Scalar, SourceLoc, TtgirModule, TtgirOp, TtgirType
 from ..ttgir.axes.analysis import analyze
 from ..ttgir.axes.graph import ValueGraph, functions
@@ -34,7 +36,6 @@ from .entries import Unknown
 from .mix import NARROW_BITS
 from .options import option
 from .product_trips import Staging, staging
-from .staging import CONVERTS, DIRECT, EPILOGUE, NARROW_OPERANDS, PLAIN, PRODUCTS, UNPIPELINED
 from .subject import Subject, op_line
 from .triton_loads import Cause, cause
 
@@ -63,26 +64,35 @@ DIRECT_TO_LDS: Mapping[str, tuple[int, ...]] = {
 }
 
 
-def facts(subject: Subject, module: TtgirModule) -> dict[str, Mapping[str, Scalar] | Unknown]:
-    """Every figure of `staging.SPECS` by its name, for a module made for an AMD target."""
+class StagingFacts(Struct, frozen=True):
+    """The figures of `staging.SPECS`."""
+
+    unpipelined: Mapping[str, Scalar]
+    converts: Mapping[str, Scalar]
+    products: Mapping[str, Scalar]
+    epilogue: Mapping[str, Scalar]
+    plain: Mapping[str, Scalar]
+    narrow_operands: Mapping[str, Scalar]
+    direct: Mapping[str, Scalar] | Unknown
+
+
+def facts(subject: Subject, module: TtgirModule) -> StagingFacts:
+    """The figures of a module made for an AMD target."""
     flow = flow_of(module)
     moves, staged = movements(flow), staging(flow)
     converts, products = _converts(flow, moves)
     arch = subject.machine.arch if subject.machine is not None else "an unknown target"
-    copies: Mapping[str, Scalar] | Unknown
-    if arch in DIRECT_TO_LDS:
-        copies = _missed_copies(subject, staged, DIRECT_TO_LDS[arch])
-    else:
-        copies = Unknown(f"Triton does not copy memory straight to LDS on {arch}")
-    return {
-        UNPIPELINED: _unpipelined(subject, flow, staged),
-        CONVERTS: converts,
-        PRODUCTS: products,
-        EPILOGUE: _epilogue(flow, moves),
-        PLAIN: _unbuffered(flow),
-        NARROW_OPERANDS: narrow_operands(flow, staged),
-        DIRECT: copies,
-    }
+    return StagingFacts(
+        unpipelined=_unpipelined(subject, flow, staged),
+        converts=converts,
+        products=products,
+        epilogue=_epilogue(flow, moves),
+        plain=_unbuffered(flow),
+        narrow_operands=narrow_operands(flow, staged),
+        direct=_missed_copies(subject, staged, DIRECT_TO_LDS[arch])
+        if arch in DIRECT_TO_LDS
+        else Unknown(f"Triton does not copy memory straight to LDS on {arch}"),
+    )
 
 
 def _unpipelined(subject: Subject, flow: DataFlow, staged: Staging) -> dict[str, Scalar]:

@@ -88,9 +88,18 @@ def _figures(subject: Subject) -> Mapping[str, Mapping[str, Scalar] | Unknown] |
     from .staged import facts
 
     try:
-        return facts(subject, module)
+        figures = facts(subject, module)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # an edited file
         return Unknown("the TTGIR is not as Triton prints it")
+    return {
+        UNPIPELINED: figures.unpipelined,
+        CONVERTS: figures.converts,
+        PRODUCTS: figures.products,
+        EPILOGUE: figures.epilogue,
+        PLAIN: figures.plain,
+        NARROW_OPERANDS: figures.narrow_operands,
+        DIRECT: figures.direct,
+    }
 
 
 def _for_amd(module: TtgirModule) -> bool:

@@ -45,6 +45,7 @@ from .lines import (
     UntouchedValues,
     ValueKind,
     WaitOp,
+    has_integers,
 )
 from .machine import Machine
 from .metric import (

@@ -5,7 +5,7 @@ Lines are those of the assembly, unless a field says that they are the TTGIR's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Literal
 
@@ -492,6 +492,11 @@ class EmulatedFault(Struct, frozen=True):
     kind: str
     detail: str
     line: Line
+
+
+def has_integers(types: Iterable[str]) -> bool:
+    """Whether one of these types of tensors is of integers."""
+    return any("float" not in type_ for type_ in types)
 
 
 class Emulated(Struct, frozen=True):

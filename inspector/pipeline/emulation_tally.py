@@ -18,7 +18,7 @@ from ..emulator.program import CodeBlock, EndKind, PreparedCode
 from ..explain.view import plural
 from ..isa.operations import operations
 from ..model import Function, Instruction
-from ..profile.figures.executed import counted
+from ..profile.figures.executed_counters import counted
 from .emulation_profile import (
     AccessProfile,
     BranchProfile,

@@ -22,6 +22,7 @@ from ..model import (
     Machine,
     Metric,
     Passed,
+    has_integers,
 )
 from .captured_launch import KernelText, captured_launch, reason_of
 from .emulating import spread
@@ -153,7 +154,7 @@ def _run(
 
 def _doubted(made_up: Sequence[str], passed: Passed) -> frozenset[str]:
     """Returns the kinds of faults that may come from made-up contents, not from the kernel."""
-    if any("float" not in dtype for dtype in made_up):
+    if has_integers(made_up):
         return _BY_INDEX
     if any(memory.dtype in _MAY_BE_ADDRESSES for memory in passed.memories):
         return frozenset({"outside"})

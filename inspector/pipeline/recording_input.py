@@ -58,7 +58,5 @@ def read(path: Path) -> Recording:
         path = path.parent
     allow_target(path)
     if path.is_dir() and (path / manifest.NAME).is_file():
-        from ..profile.running.manifest import run_recording
-
-        return run_recording(path)
+        return manifest.run_recording(path)
     return reading.read(path)

@@ -55,7 +55,7 @@ class RecordingReader(Protocol):
     FORMAT: str
 
     def find(self, files: Sequence[Path]) -> list[FileGroup]:
-        """Returns the files that it reads, by their names and first bytes; opens few of them."""
+        """Returns the files that it reads, by their names and as little of them as it takes."""
         ...
 
     def read(self, group: FileGroup, builder: RecordingBuilder) -> None:
@@ -104,7 +104,7 @@ def read(path: Path, names: Sequence[str] = READERS) -> Recording:
 
 
 def knows(path: Path) -> bool:
-    """Tells whether any reader would take a file there; reads first bytes alone.
+    """Tells whether any reader would take a file there; reads no more than that takes.
 
     What lies in a run of `kinspect profile` below a folder is that run's, not the folder's.
 

@@ -329,6 +329,7 @@ async def test_a_dump_that_vanishes(
         copy.unlink()
         await pilot.press("m", "j", "j")
         await until(pilot, lambda: "cannot be read" in shown(pilot)[0])
+        assert title(pilot)  # which pass it is of
 
 
 async def test_a_big_dump_is_read_by_another_process(

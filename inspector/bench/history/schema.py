@@ -1,7 +1,7 @@
 """The tables of the history file, how an older file becomes one of now, and its guard.
 
-A file is changed by a writer alone and in one transaction: a reader leaves an older one as it is,
-and whoever is killed on the way leaves the old or the new.
+A file is changed by a writer alone and in one transaction: a reader leaves an older one as it is
+and makes the tables of an empty one; whoever is killed on the way leaves the old or the new.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def version_of(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def set_up(connection: sqlite3.Connection, path: Path, write: bool) -> None:
+def set_up(connection: sqlite3.Connection, path: Path, *, write: bool) -> None:
     """Makes the tables if the file is new, and for a writer those that it lacks.
 
     `write`: whether something is to be written.

@@ -270,7 +270,7 @@ class History:
             ) as connection:
                 connection.execute("PRAGMA foreign_keys = ON")
                 guard(connection)
-                set_up(connection, self.path, write)
+                set_up(connection, self.path, write=write)
                 connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 try:
                     yield connection

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-TRIPLE = b"amdgcn-amd-amdhsa"
+_TRIPLE = b"amdgcn-amd-amdhsa"
 
 # The longest encoding is 20 bytes (VOP3 with DPP and a literal on gfx1250); LLVM reads no further.
 _WINDOW = 32
@@ -41,7 +41,7 @@ def open_decoder(arch: str, features: str) -> Decode | None:
     target.LLVMInitializeAllTargetMCs()
     target.LLVMInitializeAllDisassemblers()
     context = disassembler.LLVMCreateDisasmCPUFeatures(
-        TRIPLE, arch.encode(), features.encode(), None, 0, None, None
+        _TRIPLE, arch.encode(), features.encode(), None, 0, None, None
     )
     if context is None:
         return None
@@ -78,7 +78,7 @@ def _zero_run(code: bytes, offset: int) -> int:
 
 
 def serve(source: BinaryIO, sink: BinaryIO) -> int:
-    """Answer one request; returns the exit status, 3 for an architecture LLVM does not know."""
+    """Answers one request; returns the exit status, 3 for an architecture LLVM does not know."""
     request: dict[str, Any] = json.loads(source.readline())
     decode = open_decoder(request["arch"], request["features"])
     if decode is None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ...model import TtgirOp
 from ..result_types import FUNCTIONS
-from .facts import AxisFacts, meet, nothing
+from .facts import AxisFacts, meet, no_facts
 from .graph import Carried, ValueGraph, makers
 from .transfer import HINTS, RULES, facts_after
 
@@ -29,7 +29,7 @@ class Axes(Struct, frozen=True):
     def of(self, name: str, rank: int = 1) -> AxisFacts:
         """The facts of a value of some rank; nothing is known of values not analysed."""
         facts = self.facts.get(name)
-        return facts if facts is not None and len(facts.contiguity) >= rank else nothing(rank)
+        return facts if facts is not None and len(facts.contiguity) >= rank else no_facts(rank)
 
 
 def analyze(graph: ValueGraph, names: Iterable[str]) -> Axes:
@@ -165,4 +165,4 @@ def _apply(facts: dict[str, AxisFacts], op: TtgirOp) -> None:
             operands.append(operand_facts)
     facts[op.results[0]] = facts_after(op, operands)
     for name, result_type in zip(op.results[1:], op.result_types[1:], strict=False):
-        facts[name] = nothing(len(result_type.shape))
+        facts[name] = no_facts(len(result_type.shape))

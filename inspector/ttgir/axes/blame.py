@@ -11,8 +11,8 @@ from ...model import TtgirOp
 from . import contiguity_causes, divisibility_causes
 from .analysis import Axes, loaded_tile
 from .blame_walk import BlameWalk, Rule, Rules
+from .blamed import Blame
 from .constants import changes_at_multiples
-from .facts import Blame
 
 
 def _of_operands(walk: BlameWalk, op: TtgirOp, dim: int, need: int) -> Blame:

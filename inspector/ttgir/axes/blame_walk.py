@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from ...model import TtgirOp
 from .analysis import Axes, is_argument
-from .facts import AxisFacts, Blame, Kind
+from .blamed import Blame, Kind
+from .facts import AxisFacts
 from .graph import SPREADS, dimension_before
 
 _MOST_VALUES = 200

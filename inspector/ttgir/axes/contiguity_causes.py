@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ...model import TtgirOp
 from .blame_walk import BlameWalk, Rule
-from .facts import Blame, Kind
+from .blamed import Blame, Kind
 
 _LONGEST_SHIFT = 31
 _MOST_SUMMANDS = 20

@@ -8,7 +8,7 @@ from ...model import TtgirOp
 from ..lowered import pointee_bytes
 from .analysis import is_argument
 from .blame_walk import BlameWalk, Rule
-from .facts import Blame
+from .blamed import Blame
 from .pointwise_rules import element_divisor
 
 _SUMS = frozenset(("arith.addi", "arith.subi", "arith.extsi", "arith.extui", "arith.trunci"))

@@ -8,19 +8,14 @@ divisibility  divides the first element of each group of `contiguity` (pointers:
 constancy     elements of a group are all the same
 
 A scalar has one dimension.
-
-The cause that a fact about some addresses or a mask was lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd
-from typing import Literal
 
 from msgspec import Struct
-
-from ...model import TtgirOp
 
 UNBOUNDED = 1 << 62
 """The divisibility of 0."""
@@ -52,7 +47,7 @@ def product(a: int, b: int) -> int:
     return min(a * b, UNBOUNDED)
 
 
-def nothing(rank: int) -> AxisFacts:
+def no_facts(rank: int) -> AxisFacts:
     """The facts of an unknown value."""
     all_ones = (1,) * max(1, rank)
     return AxisFacts(all_ones, all_ones, all_ones)
@@ -66,7 +61,7 @@ def of_constant(value: int, shape: Sequence[int]) -> AxisFacts:
     )
 
 
-def settled(
+def with_shared_divisor(
     contiguity: Sequence[int],
     divisibility: Sequence[int],
     constancy: Sequence[int],
@@ -77,28 +72,31 @@ def settled(
     Where groups are single elements, the divisibility is that of every element.
     """
     if len(contiguity) > 1:
-        every = everywhere(contiguity, divisibility)
+        every = divisibility_of_every_element(contiguity, divisibility)
         if every > 1:
-            divisibility = [max(d, every) for d in divisibility]
+            divisibility = [max(divisor, every) for divisor in divisibility]
     return AxisFacts(tuple(contiguity), tuple(divisibility), tuple(constancy), constant)
 
 
-def everywhere(contiguity: Sequence[int], divisibility: Sequence[int]) -> int:
+def divisibility_of_every_element(contiguity: Sequence[int], divisibility: Sequence[int]) -> int:
     """The divisibility of every single element."""
-    return max((d for c, d in zip(contiguity, divisibility, strict=True) if c == 1), default=1)
+    return max(
+        (divisor for length, divisor in zip(contiguity, divisibility, strict=True) if length == 1),
+        default=1,
+    )
 
 
 def meet(a: AxisFacts, b: AxisFacts) -> AxisFacts:
     """The facts of a value that is one of two."""
     if a is b:
         return a
-    rank = range(len(a.contiguity))
+    dimensions = range(len(a.contiguity))
     if len(b.contiguity) != len(a.contiguity):
-        return nothing(len(a.contiguity))
-    return settled(
-        [gcd(a.contiguity[d], b.contiguity[d]) for d in rank],
-        [shared_divisibility(a, b, d) for d in rank],
-        [gcd(a.constancy[d], b.constancy[d]) for d in rank],
+        return no_facts(len(a.contiguity))
+    return with_shared_divisor(
+        [gcd(a.contiguity[d], b.contiguity[d]) for d in dimensions],
+        [shared_divisibility(a, b, d) for d in dimensions],
+        [gcd(a.constancy[d], b.constancy[d]) for d in dimensions],
         a.constant if a.constant == b.constant else None,
     )
 
@@ -112,46 +110,3 @@ def shared_divisibility(a: AxisFacts, b: AxisFacts, d: int) -> int:
     if a.contiguity[d] == b.contiguity[d]:
         return common
     return gcd(common, a.contiguity[d], b.contiguity[d])
-
-
-Kind = Literal[
-    "argument",
-    "constant",
-    "divided",
-    "factor",
-    "loaded",
-    "predicate",
-    "program",
-    "range",
-    "repeated",
-    "reversed",
-    "shared",
-    "shift",
-    "value",
-    "wrap",
-]
-"""The kinds of causes, in this order: an argument of the kernel without the fact; a constant; an
-unknown divisor; a factor that neighbours are multiplied by; a value from memory; a comparison that
-may change at any element; the program's index; a range that is too short; one element for all
-neighbours; elements that count down; one element for some neighbours; a constant that is added; any
-other operation; a remainder that may wrap around."""
-
-
-class Blame(Struct, frozen=True):
-    """The cause that a fact was lost.
-
-    Attributes:
-        kind: see `Kind`.
-        value: the SSA value at fault, e.g. `%stride_bk`.
-        op: the operation that computes it, or that loses the fact with it; None for an argument.
-        constant: the number, for `constant` and a constant `factor`; for `shared` the number of
-            consecutive numbers that give one quotient.
-        factor: for `shared` and `reversed`, the value that the quotients or elements are multiplied
-            by; None where they are the addresses' steps themselves.
-    """
-
-    kind: Kind
-    value: str
-    op: TtgirOp | None = None
-    constant: int | None = None
-    factor: str | None = None

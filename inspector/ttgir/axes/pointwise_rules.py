@@ -13,7 +13,7 @@ from math import gcd
 from ...model import TtgirOp
 from ..lowered import pointee_bytes
 from .constants import changes_at_multiples
-from .facts import AxisFacts, meet, product, settled, shared_divisibility
+from .facts import AxisFacts, meet, product, shared_divisibility, with_shared_divisor
 
 Rule = Callable[[TtgirOp, Sequence[AxisFacts]], "AxisFacts | None"]
 """Takes an operation and its operands' facts; None where nothing is known of the result.
@@ -49,7 +49,7 @@ def _sum(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
             divisor = gcd(divisor, product(run, scale))
         contiguity.append(run)
         divisibility.append(divisor)
-    return settled(contiguity, divisibility, _shared_constancy(a, b))
+    return with_shared_divisor(contiguity, divisibility, _shared_constancy(a, b))
 
 
 def _product(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
@@ -65,7 +65,7 @@ def _product(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     divisibility = [
         product(element_divisor(a, d), element_divisor(b, d)) for d in range(len(a.contiguity))
     ]
-    return settled((1,) * len(divisibility), divisibility, _shared_constancy(a, b))
+    return with_shared_divisor((1,) * len(divisibility), divisibility, _shared_constancy(a, b))
 
 
 def _quotient(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
@@ -77,13 +77,13 @@ def _quotient(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     a, b = operands[0], operands[1]
     constancy = _shared_constancy(a, b)
     if b.constant == 1:
-        return settled(a.contiguity, a.divisibility, constancy)
+        return with_shared_divisor(a.contiguity, a.divisibility, constancy)
     divisibility = []
     for d in range(len(a.contiguity)):
         between_multiples = _between_multiples(a, b, op.result_types[0].shape, d) or 1
         constancy[d] = max(constancy[d], between_multiples)
         divisibility.append(_divided(element_divisor(a, d), b.constant))
-    return settled((1,) * len(constancy), divisibility, constancy)
+    return with_shared_divisor((1,) * len(constancy), divisibility, constancy)
 
 
 def _remainder(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
@@ -101,7 +101,7 @@ def _remainder(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
             divisor = gcd(divisor, run)
         contiguity.append(run)
         divisibility.append(divisor)
-    return settled(contiguity, divisibility, _shared_constancy(a, b))
+    return with_shared_divisor(contiguity, divisibility, _shared_constancy(a, b))
 
 
 def _bitwise(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
@@ -116,7 +116,7 @@ def _shift_left(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
         return _unchanged(a, b)
     factor = _power_of_shift(b) or 1
     divisibility = [product(element_divisor(a, d), factor) for d in range(len(a.contiguity))]
-    return settled((1,) * len(divisibility), divisibility, _shared_constancy(a, b))
+    return with_shared_divisor((1,) * len(divisibility), divisibility, _shared_constancy(a, b))
 
 
 def _shift_right(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
@@ -129,7 +129,7 @@ def _shift_right(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
         return _unchanged(a, b)
     divisor = _power_of_shift(b)
     divisibility = [_divided(element_divisor(a, d), divisor) for d in range(len(a.contiguity))]
-    return settled((1,) * len(divisibility), divisibility, _shared_constancy(a, b))
+    return with_shared_divisor((1,) * len(divisibility), divisibility, _shared_constancy(a, b))
 
 
 def _extremum(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
@@ -175,7 +175,7 @@ def _select(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
         contiguity.append(run)
         divisibility.append(divisor if keeps_groups else gcd(divisor, run))
         constancy.append(gcd(a.constancy[d], b.constancy[d], condition.constancy[d]))
-    return settled(contiguity, divisibility, constancy)
+    return with_shared_divisor(contiguity, divisibility, constancy)
 
 
 def _load(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
@@ -200,7 +200,7 @@ def _bitcast(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
         divisor if run == 1 else gcd(divisor, source_bytes)
         for divisor, run in zip(a.divisibility, a.contiguity, strict=True)
     ]
-    return settled((1,) * len(divisibility), divisibility, a.constancy, a.constant)
+    return with_shared_divisor((1,) * len(divisibility), divisibility, a.constancy, a.constant)
 
 
 def unchanged_operand(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
@@ -220,7 +220,7 @@ def _shared_constancy(a: AxisFacts, b: AxisFacts) -> list[int]:
 
 def _unchanged(a: AxisFacts, neutral: AxisFacts) -> AxisFacts:
     """The facts of a value after an operation with its neutral element."""
-    return settled(a.contiguity, a.divisibility, _shared_constancy(a, neutral))
+    return with_shared_divisor(a.contiguity, a.divisibility, _shared_constancy(a, neutral))
 
 
 def _equal_only(constancy: Sequence[int]) -> AxisFacts:

@@ -7,7 +7,14 @@ from math import gcd, prod
 
 from ...model import TtgirOp
 from ..queries import range_of
-from .facts import UNBOUNDED, AxisFacts, everywhere, of_constant, power_of_two_in, settled
+from .facts import (
+    UNBOUNDED,
+    AxisFacts,
+    divisibility_of_every_element,
+    of_constant,
+    power_of_two_in,
+    with_shared_divisor,
+)
 from .pointwise_rules import Rule, element_divisor, unchanged_operand
 
 
@@ -40,7 +47,7 @@ def _expand(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts | None:
     def with_new(values: tuple[int, ...], inserted: int) -> tuple[int, ...]:
         return (*values[:axis], inserted, *values[axis:])
 
-    return settled(
+    return with_shared_divisor(
         with_new(source.contiguity, 1),
         with_new(source.divisibility, divisor),
         with_new(source.constancy, 1),
@@ -53,7 +60,7 @@ def _broadcast(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts | None:
     if len(old) != len(new) or len(source.contiguity) != len(new):
         return None
     is_repeated = [extent == 1 for extent in old]
-    return settled(
+    return with_shared_divisor(
         [1 if r else run for r, run in zip(is_repeated, source.contiguity, strict=True)],
         source.divisibility,
         [
@@ -90,7 +97,7 @@ def _reshape(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts | None:
         return None
     if a.constant is not None:
         return of_constant(a.constant, new)
-    of_every_element = everywhere(a.contiguity, a.divisibility)
+    of_every_element = divisibility_of_every_element(a.contiguity, a.divisibility)
     contiguity, constancy = [1] * len(new), [1] * len(new)
     divisibility = [of_every_element] * len(new)
     for d, size in enumerate(new):
@@ -107,7 +114,7 @@ def _reshape(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts | None:
             contiguity[d] = run
             divisibility[d] = max(of_every_element, divisor)
         constancy[d] = max(1, min(size, old_stride * a.constancy[o] // stride))
-    return settled(contiguity, divisibility, constancy)
+    return with_shared_divisor(contiguity, divisibility, constancy)
 
 
 def _enclosing(shape: Sequence[int], stride: int) -> tuple[int, int] | None:

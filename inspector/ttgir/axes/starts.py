@@ -12,7 +12,7 @@ from ..lowered import pointee_bytes
 from ..queries import DOTS, LOADS
 from .analysis import Axes
 from .blame import not_divisible
-from .facts import Blame
+from .blamed import Blame
 from .graph import ValueGraph, dimension_before, makers
 
 _DEEPEST = 32

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ...model import TtgirOp
 from . import pointwise_rules, shape_rules
 from .constants import fold
-from .facts import AxisFacts, nothing, of_constant, settled
+from .facts import AxisFacts, no_facts, of_constant, with_shared_divisor
 from .pointwise_rules import Rule
 
 HINTS = ("tt.contiguity", "tt.divisibility", "tt.constancy")
@@ -27,7 +27,7 @@ def facts_after(op: TtgirOp, operands: Sequence[AxisFacts]) -> AxisFacts:
     constant = fold(op, operands)
     facts = _by_rule(op, operands) if constant is None else of_constant(constant, shape)
     if facts is None or len(facts.contiguity) != max(1, len(shape)):
-        facts = nothing(len(shape))
+        facts = no_facts(len(shape))
     if any(name in op.attributes for name in HINTS):
         facts = _hinted(op, facts)
     return facts
@@ -52,7 +52,7 @@ def _hinted(op: TtgirOp, facts: AxisFacts) -> AxisFacts:
         _hint(op.attributes.get(name), values, rank)
         for name, values in zip(HINTS, derived, strict=True)
     )
-    return settled(contiguity, divisibility, constancy, facts.constant)
+    return with_shared_divisor(contiguity, divisibility, constancy, facts.constant)
 
 
 def _hint(hint: object, derived: tuple[int, ...], rank: int) -> tuple[int, ...]:

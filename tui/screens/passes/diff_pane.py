@@ -35,7 +35,7 @@ class DiffPane(Vertical):
         self._timeline: Timeline | None = None
         self._index = 0
         self._mark: int | None = None
-        self._module = False
+        self._shows_module = False
         self._texts = TextCache()
         self._drawn: object = None  # identifies the text that is shown
         self._pause_timer: Timer | None = None
@@ -46,6 +46,7 @@ class DiffPane(Vertical):
         yield FindLine(lambda: (self.query_one(DiffView),), id="find")
 
     def clear(self) -> None:
+        """Shows nothing, and forgets the texts."""
         self._timeline, self._drawn = None, None
         self._texts.clear()
         self.query_one("#title", Static).update("", layout=False)
@@ -53,7 +54,7 @@ class DiffPane(Vertical):
 
     def show(self, timeline: Timeline, index: int, mark: int | None, *, module: bool) -> None:
         """Shows a text; computes it first if it is not cached."""
-        self._timeline, self._index, self._mark, self._module = timeline, index, mark, module
+        self._timeline, self._index, self._mark, self._shows_module = timeline, index, mark, module
         title = diff_title(timeline, index, mark, module=module)
         span = self._span
         if span is None:
@@ -74,21 +75,23 @@ class DiffPane(Vertical):
             self._compute_after_pause(timeline)
 
     def take(self, span: Span, result: PassText | KinspectError) -> None:
+        """Takes a text that was computed, or why there is none; shows it where it is looked at."""
         if isinstance(result, KinspectError):
-            if span == self._span:
-                reason = result
-                self._draw("", ("error", span), lambda: plain(reason.message, reason.hint))
+            if span == self._span and self._timeline is not None:
+                reason, module = result, self._shows_module
+                title = diff_title(self._timeline, self._index, self._mark, module=module)
+                self._draw(title, ("error", span), lambda: plain(reason.message, reason.hint))
             return
         self._texts.add(span, result.text)
         if span == self._span and self._timeline is not None:
-            self.show(self._timeline, self._index, self._mark, module=self._module)
+            self.show(self._timeline, self._index, self._mark, module=self._shows_module)
 
     @property
     def _span(self) -> Span | None:
         """The states whose text is shown; None for the last pass, whose result is not known."""
         if self._timeline is None:
             return None
-        if self._module:
+        if self._shows_module:
             return self._index, self._index
         return self._timeline.span(self._index, self._mark)
 

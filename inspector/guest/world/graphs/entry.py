@@ -24,7 +24,7 @@ import torch
 from ...sampling import spread
 from ..dispatch import Dispatcher
 from ..torch_functions import Originals
-from .generated import CompileCall, Generated, is_internal
+from .generated import Generated, Origin, is_internal
 
 NOT_ANALYZED = (
     "kernels that Inductor would make are not seen (analyze what TORCH_COMPILE_DEBUG=1 writes)"
@@ -59,12 +59,12 @@ class Compile:
         if model is None:
             return functools.partial(self, **kwargs)
         name = getattr(model, "__name__", None) or type(model).__name__
-        compile_call = CompileCall(name, *_caller())
+        compile_call = Origin(name, *_caller())
         if isinstance(model, FunctionType):
             return self._traced_later(model, kwargs, compile_call)
         return self._compiled(model, kwargs, compile_call)
 
-    def _compiled(self, model: Any, kwargs: dict[str, Any], compile_call: CompileCall) -> Any:
+    def _compiled(self, model: Any, kwargs: dict[str, Any], compile_call: Origin) -> Any:
         """The result of torch's own compile; the model itself where that does not work here."""
         if not self._is_ready():
             return model
@@ -72,7 +72,7 @@ class Compile:
             return self._torch_compile(model, **kwargs)
 
     def _traced_later(
-        self, function: FunctionType, kwargs: dict[str, Any], compile_call: CompileCall
+        self, function: FunctionType, kwargs: dict[str, Any], compile_call: Origin
     ) -> Any:
         """A function that is compiled when it is first called."""
         traced: Any = None

@@ -9,8 +9,8 @@ from functools import cache
 
 
 @dataclass(frozen=True)
-class CompileCall:
-    """One call of torch.compile."""
+class Origin:
+    """Where a graph comes from: a function that is traced, or a call of torch.compile."""
 
     name: str
     file: str

@@ -1,11 +1,4 @@
-"""Lets Inductor generate the code of a graph, and records the code before it is compiled.
-
-The places in a script that a graph and its operations come from.
-
-Replaces the measurements by which Inductor chooses kernels for matrix products.
-
-Each kernel is chosen in turn. Whether to pad a product would be measured too: it is not padded.
-"""
+"""Lets Inductor generate the code of a graph, and records the code before it is compiled."""
 
 from __future__ import annotations
 
@@ -18,13 +11,15 @@ from types import CodeType
 from typing import Any
 
 from ...sampling import spread
+from .choosing import Choosing
 from .fakes import Fakes
-from .generated import CompileCall, Generated, is_internal
+from .generated import Generated, Origin
+from .origins import operation_places, origin_of
 
 _KERNEL_PATH = re.compile(r"^# kernel path: .*\n", re.MULTILINE)
 """The comment with the path at which Inductor would store a kernel, which differs in each run."""
 _CALL_ATTRIBUTE = "_kinspect_compile_call"
-"""Attribute of the object that torch.compile makes for Inductor: a `CompileCall`."""
+"""Attribute of the object that torch.compile makes for Inductor: an `Origin`."""
 
 
 class Generating:
@@ -37,6 +32,7 @@ class Generating:
     Args:
         traced_code: returns the code object that Dynamo is tracing.
         on_failure: called with a function's name and the error, where Inductor failed on it.
+        max_choices: how many kernels of a tuned product to generate code with; None for all.
     """
 
     def __init__(
@@ -59,7 +55,7 @@ class Generating:
         self._config: Any = None
         # What the patched functions cannot be passed: the call of torch.compile that is being set
         # up (`for_call`), and the code generated so far of the graph that is being compiled.
-        self._call_in_setup: CompileCall | None = None
+        self._call_in_setup: Origin | None = None
         self._recorded: list[str] = []
 
     def install(self) -> None:
@@ -98,7 +94,7 @@ class Generating:
         """Replaces the object through which torch.compile hands Dynamo's graphs to Inductor.
 
         It is made when torch.compile is called and called when a graph was traced, which may be
-        much later: it carries the `CompileCall` from the one to the other.
+        much later: it carries the `Origin` from the one to the other.
         """
         torch: Any = importlib.import_module("torch")
         wrapper_class = torch._TorchCompileInductorWrapper
@@ -116,7 +112,7 @@ class Generating:
         wrapper_class.__call__ = call
 
     @contextlib.contextmanager
-    def for_call(self, compile_call: CompileCall) -> Iterator[None]:
+    def for_call(self, compile_call: Origin) -> Iterator[None]:
         """Attributes the graphs that are set up inside to this call of torch.compile."""
         self._call_in_setup = compile_call
         try:
@@ -129,7 +125,7 @@ class Generating:
         model: Any,
         inputs: Sequence[Any],
         config: dict[str, Any],
-        compile_call: CompileCall | None,
+        compile_call: Origin | None,
     ) -> Any:
         """Generates the code of a graph; returns the function that runs the graph itself."""
         origin = origin_of(self._traced_code(), compile_call)
@@ -183,97 +179,3 @@ class Generating:
 
 class _StopError(Exception):
     """Ends Inductor's work once the code is generated."""
-
-
-_REJECTED_TIME = 1e6
-"""Time of the kernels that are not to be chosen."""
-
-
-class Choosing:
-    """Makes Inductor choose a given kernel.
-
-    Attributes:
-        configurations: those of the kernels that Inductor could choose from.
-    """
-
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
-        self._choice = 0
-        self.configurations: list[dict[str, str]] = []
-
-    def install(self) -> None:
-        """Patches Inductor for the rest of the process.
-
-        Raises:
-            AttributeError, ImportError: this torch's Inductor has no such parts.
-        """
-        module: Any = importlib.import_module("torch._inductor.select_algorithm")
-        config: Any = importlib.import_module("torch._inductor.config")
-        config.benchmark_epilogue_fusion = False  # whether to fuse would be timed as well
-        template = module.TritonTemplateCaller
-
-        def do_autotuning(*args: Any, **kwargs: Any) -> dict[Any, float]:
-            choices = args[6]  # after the cache, name, nodes, layout, generator and key
-            templates = [choice for choice in choices if isinstance(choice, template)]
-            if len(templates) > len(self.configurations):
-                self.configurations = [_configuration(choice) for choice in templates]
-            times = dict.fromkeys(choices, _REJECTED_TIME)
-            if templates:
-                times[templates[self._choice % len(templates)]] = 1.0
-            return times
-
-        selector = module.AlgorithmSelectorCache
-        selector.do_autotuning = do_autotuning
-        selector.make_precompile_fn = lambda *args, **kwargs: lambda: None  # nothing to wait for
-        padding: Any = importlib.import_module("torch._inductor.fx_passes.pad_mm")
-        padding.get_cached_should_pad = self._should_pad
-
-    def begin(self, choice: int) -> None:
-        """Chooses a kernel, by its index, for the code that is generated next."""
-        self._choice, self.configurations = choice, []
-
-    def _should_pad(self, key: Any) -> bool:
-        self._note("products that torch may pad, which it would time, are generated as they are")
-        return False
-
-
-def _configuration(choice: Any) -> dict[str, str]:
-    stated = {**choice.info_dict(), **(getattr(choice, "info_kwargs", None) or {})}
-    return {name: str(value) for name, value in stated.items() if name != "name"}
-
-
-_FRAME = re.compile(r'^ *File "(?P<file>.+)", line (?P<line>\d+), in ', re.MULTILINE)
-"""A line of the stack trace that Dynamo attaches to each operation of a graph."""
-_RESUMED_NAME = re.compile(r"torch_dynamo_resume_in_(?P<name>.+)_at_\d+")
-"""Dynamo's name of the part of a function that follows a graph break."""
-
-
-def origin_of(code: CodeType | None, compile_call: CompileCall | None) -> CompileCall:
-    """The function that is traced, with its file and line.
-
-    Args:
-        code: the code object that Dynamo traces; None where it traces none.
-        compile_call: the call of torch.compile, which is the origin where `code` is torch's own
-            or not known.
-    """
-    if code is None or is_internal(code.co_filename):
-        return compile_call or CompileCall("a graph", "", 0)
-    name = getattr(code, "co_qualname", code.co_name).rpartition("<locals>.")[2]
-    resumed = _RESUMED_NAME.fullmatch(name)
-    name = resumed["name"] if resumed is not None else name
-    return CompileCall(name, code.co_filename, code.co_firstlineno)
-
-
-def operation_places(model: Any) -> dict[str, tuple[str, int]]:
-    """The file and line of each operation of Dynamo's graph, by its name in Inductor's comments.
-
-    Operations that Dynamo added itself have no stack trace and are left out.
-    """
-    graph = getattr(model, "graph", None)
-    places = {}
-    for node in graph.nodes if graph is not None else ():
-        frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-        if frames:
-            file, line = frames[-1]  # the innermost
-            places[node.name] = (file, int(line))
-    return places
