@@ -90,7 +90,12 @@ def test_levels_are_those_of_the_occupancy(attend: KernelReport) -> None:
 
 
 def test_steps_end_where_the_levels_do() -> None:
-    drawn = svg.steps("t", "VGPRs", [(8, 64), (4, 128), (1, 512)], (100.0, 4.0))
+    drawn = svg.occupancy_steps(
+        "t",
+        "VGPRs",
+        [svg.Level(8, 64), svg.Level(4, 128), svg.Level(1, 512)],
+        svg.Level(4.0, 100.0),
+    )
     assert re.findall(r"<title>([^<]*)</title>", drawn)[1:] == [
         "up to 64 VGPRs: 8 waves/SIMD",
         "up to 128 VGPRs: 4 waves/SIMD",
@@ -157,7 +162,7 @@ def test_a_curve_runs_from_edge_to_edge_and_marks_its_peak() -> None:
 
 
 def test_nothing_known_draws_nothing() -> None:
-    assert svg.steps("t", "VGPRs", [], None) == ""
+    assert svg.occupancy_steps("t", "VGPRs", [], None) == ""
     assert svg.bars("t", [svg.Bar("x", ())]) == ""
     assert svg.roofline([], None) == ""
 

@@ -173,9 +173,9 @@ def _plots(drawn: PageKernel) -> Iterable[str]:
         ("VGPRs", number_of(m, "vgpr_allocated"), attrgetter("vgprs")),
         ("LDS bytes", number_of(m, "lds_bytes"), attrgetter("lds_bytes")),
     ):
-        known_levels = [(x.waves_per_eu, of(x)) for x in drawn.levels if of(x) is not None]
-        current = (use, waves) if use is not None and waves is not None else None
-        yield svg.steps(f"occupancy over {unit}", unit, known_levels, current)
+        known = [svg.Level(x.waves_per_eu, of(x)) for x in drawn.levels if of(x) is not None]
+        current = svg.Level(waves, use) if use is not None and waves is not None else None
+        yield svg.occupancy_steps(f"occupancy over {unit}", unit, known, current)
 
 
 def _registers(drawn: PageKernel) -> list[str]:

@@ -12,6 +12,13 @@ _WIDTH, _HEIGHT = 460.0, 190.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 12.0, 12.0, 34.0
 _CURVE_WIDTH = 2 * _WIDTH
 _BARS_WIDTH, _BARS_LEFT, _BAR_HEIGHT = _WIDTH + 160, 120.0, 26.0
+_ROOFLINE_WIDTH, _ROOFLINE_HEIGHT = 620.0, 320.0
+_LABEL_HEIGHT = 11
+"""Between two labels one above the other, so that they do not overlap."""
+_LABEL_WIDTH = 0.11
+"""Between two labels side by side, as a part of the axis."""
+_LETTER, _SMALL_LETTER = 7.3, 6.3
+"""Widths of a letter: of a legend, of a bar's piece."""
 COLOURS = 8
 """Classes c0 … c7 of the style sheet."""
 _PREFIXES = {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
@@ -52,6 +59,21 @@ class RooflineRoof(Struct, frozen=True):
     bandwidth: float
 
 
+class Stretch(Struct, frozen=True):
+    """A part of an axis, from a first value to before a last one, with its name."""
+
+    name: str
+    first: int
+    stop: int
+
+
+class Level(Struct, frozen=True):
+    """An occupancy and the use of a resource at which it is, or up to which it is reached."""
+
+    waves: float
+    use: float
+
+
 def _open(title: str, width: float = _WIDTH, height: float = _HEIGHT) -> str:
     return (
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img" class="plot">'
@@ -84,73 +106,72 @@ class _Area(Struct, frozen=True):
         return column, min(max(row, _TOP), self.bottom)
 
 
-def steps(
-    title: str, unit: str, levels: Sequence[tuple[float, int]], current: tuple[float, float] | None
-) -> str:
+def _mark(place: tuple[float, float], radius: int, css_class: str, tooltip: str) -> str:
+    return (
+        f'<circle cx="{place[0]:.1f}" cy="{place[1]:.1f}" r="{radius}" class="{css_class}">'
+        f"<title>{escape(tooltip)}</title></circle>"
+    )
+
+
+def _caption(area: _Area, text: str) -> str:
+    """The text below the x axis."""
+    return (
+        f'<text x="{(area.left + area.right) / 2:.1f}" y="{area.height - 3:g}" class="mid soft">'
+        f"{escape(text)}</text>"
+    )
+
+
+def occupancy_steps(title: str, unit: str, levels: Sequence[Level], current: Level | None) -> str:
     """Draws occupancy over the use of a resource.
 
-    Levels are (waves/SIMD, the largest use that still reaches it), highest occupancy first;
-    `current` is the kernel's use and waves/SIMD, None if unknown.
+    Args:
+        levels: waves/SIMD, with the largest use that still reaches them.
+        current: the kernel's; None if unknown.
     """
     if not levels:
         return ""
-    widest = max([float(use) for _, use in levels] + ([current[0]] if current is not None else []))
-    top = max([waves for waves, _ in levels] + ([current[1]] if current is not None else []))
+    drawn = [*levels, *([current] if current is not None else [])]
+    widest, top = max(float(one.use) for one in drawn), max(one.waves for one in drawn)
     if widest <= 0 or top <= 0:
         return ""
     area = _Area(_WIDTH, _HEIGHT, _LEFT, (0.0, widest), (0.0, top))
     parts = [_open(title), *_waves_axis(area, levels), *_staircase(area, unit, levels)]
     parts += _use_axis(area, unit, levels)
     if current is not None:
-        x, y = area.at(*current)
-        parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="now">'
-            f"<title>this kernel: {current[0]:,.0f} {escape(unit)}, {current[1]:g} "
-            "waves/SIMD</title></circle>"
-        )
+        tooltip = f"this kernel: {current.use:,.0f} {unit}, {current.waves:g} waves/SIMD"
+        parts.append(_mark(area.at(current.use, current.waves), 5, "now", tooltip))
     return "".join([*parts, "</svg>"])
 
 
-def _waves_axis(area: _Area, levels: Sequence[tuple[float, int]]) -> Iterator[str]:
-    for waves in _thinned(sorted({waves for waves, _ in levels})):
+def _waves_axis(area: _Area, levels: Sequence[Level]) -> Iterator[str]:
+    for waves in _thinned(sorted({level.waves for level in levels})):
         y = area.at(0, waves)[1]
         yield f'<path class="grid" d="M{area.left:g} {y:.1f}H{area.right:g}"/>'
         yield f'<text x="{area.left - 6:g}" y="{y + 4:.1f}" class="end">{waves:g}</text>'
 
 
-def _staircase(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> Iterator[str]:
+def _staircase(area: _Area, unit: str, levels: Sequence[Level]) -> Iterator[str]:
     previous_use = 0.0
     path = ""
-    for waves, use in sorted(levels, key=lambda level: level[1]):
-        x0, y = area.at(previous_use, waves)
-        x1, _ = area.at(use, waves)
+    for level in sorted(levels, key=lambda level: level.use):
+        x0, y = area.at(previous_use, level.waves)
+        x1, _ = area.at(level.use, level.waves)
         path += f"{'L' if path else 'M'}{x0:.1f} {y:.1f}L{x1:.1f} {y:.1f}"
         yield (
             f'<rect x="{x0:.1f}" y="{y:.1f}" width="{max(x1 - x0, 0):.1f}" '
             f'height="{max(area.bottom - y, 0):.1f}" class="under">'
-            f"<title>up to {use:,} {escape(unit)}: {waves:g} waves/SIMD</title></rect>"
+            f"<title>up to {level.use:,} {escape(unit)}: {level.waves:g} waves/SIMD</title></rect>"
         )
-        previous_use = float(use)
+        previous_use = float(level.use)
     yield f'<path class="line" d="{path}"/>'
 
 
-def _use_axis(area: _Area, unit: str, levels: Sequence[tuple[float, int]]) -> Iterator[str]:
-    for _, use in _spaced(sorted(levels, key=lambda level: -level[1]), area.xs[1]):
+def _use_axis(area: _Area, unit: str, levels: Sequence[Level]) -> Iterator[str]:
+    for use in _spaced(sorted((level.use for level in levels), reverse=True), area.xs[1]):
         x = area.at(use, 0)[0]
         anchor = "end" if x > area.right - 20 else "mid"
         yield f'<text x="{x:.1f}" y="{area.bottom + 15:.1f}" class="{anchor}">{use:,}</text>'
-    yield (
-        f'<text x="{(area.left + area.right) / 2:.1f}" y="{area.height - 3:g}" class="mid soft">'
-        f"{escape(unit)} → waves/SIMD</text>"
-    )
-
-
-class Stretch(Struct, frozen=True):
-    """A part of an axis, from a first value to before a last one, with its name."""
-
-    name: str
-    first: int
-    stop: int
+    yield _caption(area, f"{unit} → waves/SIMD")
 
 
 def curve(
@@ -169,30 +190,32 @@ def curve(
     if not values or top <= 0:
         return ""
     area = _Area(_CURVE_WIDTH, _HEIGHT, _LEFT, (0.0, float(len(values))), (0.0, float(top)))
-    parts = [_open(title, _CURVE_WIDTH)]
+    parts = [_open(title, _CURVE_WIDTH), *_stretches(area, stretches), *_budgets(area, budgets)]
+    parts += _values(area, values)
+    parts.append(_caption(area, f"{len(values):,} instructions → {title}"))
+    return "".join([*parts, "</svg>"])
+
+
+def _stretches(area: _Area, stretches: Sequence[Stretch]) -> Iterator[str]:
     for stretch in stretches:
         x0, x1 = area.at(stretch.first, 0)[0], area.at(stretch.stop, 0)[0]
-        parts.append(
+        yield (
             f'<rect x="{x0:.1f}" y="{_TOP:g}" width="{max(x1 - x0, 1):.1f}" '
             f'height="{area.bottom - _TOP:.1f}" class="hot"><title>{escape(stretch.name)}</title>'
             "</rect>"
         )
+
+
+def _budgets(area: _Area, budgets: Sequence[tuple[str, int]]) -> Iterator[str]:
     previous_y = area.bottom + 20
     for label, value in sorted(budgets, key=lambda budget: budget[1]):
         y = area.at(0, value)[1]
-        parts.append(f'<path class="budget" d="M{area.left:g} {y:.1f}H{area.right:g}"/>')
-        if previous_y - y > 11:  # labels do not overlap
-            parts += (
-                f'<text x="{area.left - 6:g}" y="{y + 4:.1f}" class="end">{value:,}</text>',
-                f'<text x="{area.right:g}" y="{y - 3:.1f}" class="end soft">{escape(label)}</text>',
-            )
+        yield f'<path class="budget" d="M{area.left:g} {y:.1f}H{area.right:g}"/>'
+        if previous_y - y > _LABEL_HEIGHT:
+            yield f'<text x="{area.left - 6:g}" y="{y + 4:.1f}" class="end">{value:,}</text>'
+            text = escape(label)
+            yield f'<text x="{area.right:g}" y="{y - 3:.1f}" class="end soft">{text}</text>'
             previous_y = y
-    parts += _values(area, values)
-    parts.append(
-        f'<text x="{(area.left + area.right) / 2:.1f}" y="{area.height - 3:g}" class="mid soft">'
-        f"{len(values):,} instructions → {escape(title)}</text>"
-    )
-    return "".join([*parts, "</svg>"])
 
 
 def _values(area: _Area, values: Sequence[int]) -> Iterator[str]:
@@ -206,11 +229,7 @@ def _values(area: _Area, values: Sequence[int]) -> Iterator[str]:
         path += f"{'L' if path else 'M'}{x0:.1f} {y:.1f}L{area.at(stop, 0)[0]:.1f} {y:.1f}"
     yield f'<path class="line" d="{path}"/>'
     peak = max(range(len(values)), key=lambda index: values[index])
-    x, y = area.at(peak + 0.5, values[peak])
-    yield (
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="now"><title>most: {values[peak]:,}</title>'
-        "</circle>"
-    )
+    yield _mark(area.at(peak + 0.5, values[peak]), 4, "now", f"most: {values[peak]:,}")
 
 
 def _thinned(marks: Sequence[float]) -> list[float]:
@@ -219,12 +238,12 @@ def _thinned(marks: Sequence[float]) -> list[float]:
     return [mark for index, mark in enumerate(reversed(marks)) if index % interval == 0]
 
 
-def _spaced(levels: Sequence[tuple[float, int]], widest: float) -> list[tuple[float, int]]:
-    """Returns the levels whose labels do not overlap, from the right."""
-    spaced: list[tuple[float, int]] = []
-    for level in levels:
-        if not spaced or (spaced[-1][1] - level[1]) / widest > 0.11:
-            spaced.append(level)
+def _spaced(uses: Sequence[float], widest: float) -> list[float]:
+    """Returns the uses whose labels do not overlap, from the right."""
+    spaced: list[float] = []
+    for use in uses:
+        if not spaced or (spaced[-1] - use) / widest > _LABEL_WIDTH:
+            spaced.append(use)
     return spaced
 
 
@@ -244,7 +263,7 @@ def bars(title: str, stacks: Sequence[Bar]) -> str:
         parts.append(
             f'<text x="{x + 13:.1f}" y="{legend_y + 9:g}" class="soft">{escape(name)}</text>'
         )
-        x += 7.3 * len(name) + 24
+        x += _LETTER * len(name) + 24
     for index, bar in enumerate(rows):
         parts += _bar(bar, _BAR_HEIGHT * index + 2)
     return "".join([*parts, "</svg>"])
@@ -264,7 +283,7 @@ def _bar(bar: Bar, y: float) -> Iterator[str]:
             f"<title>{escape(tooltip)}</title></rect>"
         )
         text = f"{piece.name} {piece.count:,}"
-        if width > 6.3 * len(text) + 8:
+        if width > _SMALL_LETTER * len(text) + 8:
             yield f'<text x="{x + 5:.1f}" y="{y + 14:g}" class="in">{escape(text)}</text>'
         x += width
 
@@ -279,8 +298,8 @@ def roofline(points: Sequence[RooflinePoint], roof: RooflineRoof | None) -> str:
         xs.append(log10(roof.rate / roof.bandwidth))
         ys.append(log10(roof.rate))
     area = _Area(
-        620.0,
-        320.0,
+        _ROOFLINE_WIDTH,
+        _ROOFLINE_HEIGHT,
         _LEFT + 20,
         (floor(min(xs) - 0.1), ceil(max(xs) + 0.3)),
         (floor(min(ys) - 0.1), ceil(max(ys) + 0.1)),
@@ -292,10 +311,7 @@ def roofline(points: Sequence[RooflinePoint], roof: RooflineRoof | None) -> str:
     for index, point in enumerate(points):
         x, y = area.at(log10(point.intensity), log10(point.rate))
         tooltip = f"{point.name}: {point.rate:.4g} operations/s at {point.intensity:.3g} per byte"
-        parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="c{index % COLOURS}">'
-            f"<title>{escape(tooltip)}</title></circle>"
-        )
+        parts.append(_mark((x, y), 5, f"c{index % COLOURS}", tooltip))
         parts.append(f'<text x="{x + 8:.1f}" y="{y + 4:.1f}">{escape(point.name[:40])}</text>')
     parts.append(
         f'<text x="{area.width / 2:g}" y="{area.height - 3:g}" class="mid soft">operations per byte'
