@@ -67,6 +67,8 @@ def _sections(report: Report, *, details: bool, every: bool) -> Iterator[Section
         hints.append(f"{view.plural(len(kernels) - len(shown), 'more kernel')}: --kernel NAME")
     if shown and not details:
         hints.append("registers, loops, accesses: --details")
+        if any(kernel.time and kernel.variant and not kernel.saved_in for kernel in shown):
+            hints.append("other configurations: kinspect try TARGET")
     if hints:
         yield Section((Paragraph(words("; ".join(hints), "weak")),))
 

@@ -32,6 +32,7 @@ class KernelTrialsProgress:
 
     Args:
         no_time: why no time is known where no report says that.
+        is_whole: whether all that a finding asks for is tried, not only what takes no capture.
 
     Attributes:
         changes: what is tried, each set of changes once.
@@ -39,8 +40,11 @@ class KernelTrialsProgress:
         waiting: numbers of the changes that were not submitted yet.
     """
 
-    def __init__(self, kernel: KernelReport, pack: Pack, no_time: str) -> None:
+    def __init__(
+        self, kernel: KernelReport, pack: Pack, no_time: str, *, is_whole: bool = True
+    ) -> None:
         self.kernel = kernel
+        self._is_whole = is_whole
         self._no_time = kernel.no_time or no_time
         self.changes: list[tuple[Change, ...]] = []
         self.findings: dict[int, list[int]] = {}
@@ -310,7 +314,7 @@ class KernelTrialsProgress:
         fix = finding.fix
         if failed and rule.fix.render(values) == fix:
             fix = rule.fix.without(failed).render(values).strip()
-        is_complete = all(number in trials for number in self.findings[index])
+        is_complete = self._is_whole and all(number in trials for number in self.findings[index])
         if not fix or not helped or not is_complete or any(helped.values()):
             return fix
         if any(trials[number].helped for number in self.findings[index]):

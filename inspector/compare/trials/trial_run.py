@@ -206,11 +206,14 @@ class Trials:
         environment = guest_environment(os.environ)
         no_time = _NO_LAUNCH if self._run.analysis.time is not None else _NOT_ASKED
         for kernel, candidates in candidates_by_kernel(kernels, environment, lambda _: options):
-            progress = KernelTrialsProgress(kernel, self._request.pack, no_time)
+            first = self._request.first
+            progress = KernelTrialsProgress(
+                kernel, self._request.pack, no_time, is_whole=first is None
+            )
             for index, changes in changes_for(kernel, candidates, rules, self._request.rules):
-                if self._request.first is None:
+                if first is None:
                     progress.plan(index, changes)
-                elif len(progress.findings) < self._request.first:
+                elif len(progress.findings) < first:
                     cheap = [c for c in changes if not point_of(kernel, c, self._run)]
                     if cheap:
                         progress.plan(index, cheap)
