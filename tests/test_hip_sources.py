@@ -478,6 +478,7 @@ def test_names_are_those_of_the_source() -> None:
         ("Killed", "the compiler failed: Killed", "by hand"),
         ("k.hip:1:1: error: use of undeclared identifier 'hipFoo'", "'hipFoo'", "ROCm's may"),
         ("k.hip:1:1: error: use of undeclared identifier 'TILE'", "'TILE'", "-DNAME=VALUE"),
+        ("k.hip:1:1: error: unknown type name 'concept'", "'concept'", "-std=c++20"),
     ],
 )  # fmt: skip
 def test_an_error_of_the_compiler_says_what_to_do(stderr: str, message: str, hint: str) -> None:

@@ -77,12 +77,13 @@ def try_command(
     (waves_per_eu, num_warps, num_stages, matrix_instr_nonkdim, kpack, llvm_fn_attrs), tile sizes,
     switches of the file's tuning space, and Triton's variables in the environment. Mechanical
     changes of the source are made on the TTIR. Then the two best changes for a finding are
-    combined, and so are the best changes for different findings. Neighbouring configurations are
-    tried whatever the findings are: twice and half of num_warps, of each tile, and of the parts
-    that a launch cuts work into (SPLIT_K). This needs the time of the launch, and no --for. Each line says how long the launch takes with the change, by
-    the timing model, and whether the finding is gone: the fastest first. A change that is not
-    faster is not advised; times less than 10 % apart are equal. If the launch is not known, or the
-    target has no rates, only facts are reported, and why there is no time.
+    combined, and so are the best changes for different findings. Neighbouring configurations
+    are tried whatever the findings are: twice and half of num_warps, of each tile, and of the
+    parts that a launch cuts work into (SPLIT_K). This needs the time of the launch, and no
+    --for. Each line says how long the launch takes with the change, by the timing model, and
+    whether the finding is gone: the fastest first. A change that is not faster is not advised;
+    times less than 10 % apart are equal. If the launch is not known, or the target has no
+    rates, only facts are reported, and why there is no time.
 
     Of a HIP source, macros between #ifndef and #endif and template arguments are halved and
     doubled, whatever the findings are. Kernels are bounded to the launch's workgroup, and held

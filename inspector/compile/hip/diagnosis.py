@@ -26,6 +26,13 @@ _LACKING: Final = re.compile(
     r"(?:undeclared identifier|unknown type name|no type named)"
     r" '(?P<name>(?:cuda|hip|cu[A-Z]|CU_?|__)\w+)'"
 )
+_NEWER_STANDARD: Final = re.compile(
+    r"unknown type name '(?:concept|requires|constinit|consteval)'"
+    r"|no (?:member|template|type) named"
+    r" '(?:span|bit_cast|remove_cvref\w*|popcount|has_single_bit|source_location|numbers)'"
+    r"|C\+\+2[03] (?:extension|feature)"
+)
+"""What errors name that C++ has from C++20 on; clang's own standard is C++17."""
 _CHOSEN_TEXT: Final = "static assertion failed"
 """Behind it the source says what it likes, line breaks and other errors among it."""
 _MOST_LOOKED_AT: Final = 20_000
@@ -121,6 +128,8 @@ def _hint(text: str, command: str) -> str:
             f"kinspect's own headers do not have {lacking['name']}; ROCm's may, where they are"
             f" installed; by hand: `{command}`"
         )
+    if _NEWER_STANDARD.search(text):
+        return f"it may need a newer C++: `-- -std=c++20`; by hand: `{command}`"
     if "use of undeclared identifier" in text or "unknown type name" in text:
         return f"the build may state it: `-- -DNAME=VALUE -include FILE`; by hand: `{command}`"
     return f"flags of the build stand behind --; by hand: `{command}`"
