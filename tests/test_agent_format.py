@@ -387,6 +387,15 @@ def test_commands_repeat_what_decides_which_kernels_are_found() -> None:
     ]
 
 
+def test_a_launch_that_was_stated_is_stated_to_try() -> None:
+    words = ["a.hip", "--grid", "4", "--args", "i32[64], i32 64"]
+    calls = next_steps(analyze.make_context("analyze", words))
+    subject = agent.AgentSubject("k", "k", "gfx942", "a.hip", "")
+    named = (calls.try_cures(subject, "KI091"), calls.analyze(subject))
+    for command in named:
+        assert "--grid 4 --args 'i32[64], i32 64'" in command
+
+
 def test_commands_name_the_saved_report_and_no_file_that_only_it_names(tmp_path: Path) -> None:
     kinspect.analyze(EXAMPLES / "gemm.amdgcn").save(tmp_path / "r.kinspect")
     with zipfile.ZipFile(tmp_path / "r.kinspect") as archive:

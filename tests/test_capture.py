@@ -133,6 +133,8 @@ def test_of_several_launches_the_largest_counts(capture: Any) -> None:
     (alone,) = capture(SIZES.replace("SIZES", f"[{LARGE}]"))[0]["kernels"]
     wait = "\nimport time; time.sleep(3)\n"
     body = SIZES.replace("SIZES", "[1024]") + wait + SIZES.replace("SIZES", f"[{LARGE}, 2048]")
+    (untimed,) = capture(body, "--no-time")[0]["kernels"]
+    assert untimed["metrics"]["grid.workgroups"]["value"] == LARGE // 256
     report, stderr = capture(body)
     assert not report["errors"], stderr
     (kernel,) = report["kernels"]
@@ -154,6 +156,29 @@ def test_a_launch_with_larger_tensors_counts_at_the_same_grid(capture: Any) -> N
     """
     ((_, variant),) = variants(capture(body)[0])
     assert variant["values"] == {"n": 1 << 20}
+
+
+def test_a_kernel_that_crashes_the_front_end_costs_no_other_its_launch(capture: Any) -> None:
+    body = """
+    @triton.constexpr_function
+    def crashing():
+        import os
+        os.abort()
+
+    @triton.jit
+    def dead(x, BLOCK: tl.constexpr):
+        crashing()
+        tl.store(x, BLOCK)
+
+    x = torch.randn(1 << 20, device="cuda")
+    run_copy(x)
+    dead[(1,)](x, BLOCK=1)
+    """
+    report, _ = capture(body)
+    assert ["crashed (SIGABRT)" in error["message"] for error in report["errors"]] == [True]
+    (kernel,) = report["kernels"]
+    assert kernel["variant"]["values"] == {"n": 1 << 20}
+    assert kernel["time"]["us"] > 0
 
 
 def test_points_of_a_sweep_are_timed_at_their_largest_launch(tool: Tool, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from ..model import Metric, number_of
 from ..model.recording import KernelProfile, Profile
 from ..profile.join import name_parts
-from ..profile.landing import SPAN
+from ..profile.trace_metrics import SPAN
 
 State = Literal["slower", "faster", "same", "unsure", "unknown"]
 THRESHOLD = 0.03

@@ -80,11 +80,6 @@ def file_name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def path_of(kernel: KernelReport) -> str:
-    """The file that the kernel was read from: the first part of its id."""
-    return kernel.file
-
-
 def target_of(kernel: KernelReport) -> str:
     """What a command is given to find the kernel again: never a file that only a report names."""
     return kernel.saved_in if kernel.saved_in is not None else kernel.file

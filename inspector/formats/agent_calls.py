@@ -95,10 +95,11 @@ class ShellCalls:
         return self._command("registers", subject)
 
     def try_cures(self, subject: AgentSubject, rule: str | None = None) -> str:
-        return self._command("try", subject, *(("--for", rule) if rule is not None else ()))
+        rules = ("--for", rule) if rule is not None else ()
+        return self._command("try", subject, *self._launch.passed, *rules)
 
     def trials_in_full(self, subject: AgentSubject) -> str:
-        return self._command("try", subject, "--format", "json")
+        return self._command("try", subject, *self._launch.passed, "--format", "json")
 
     def comparison_in_full(self) -> str:
         return "--format json"

@@ -8,8 +8,7 @@ from msgspec import Struct, field
 
 from ..base.errors import FaultsError
 from .catalogue import nearest
-from .former_rules import FORMER as FORMER  # compare/ takes both from here
-from .former_rules import what_became_of as what_became_of
+from .former_rules import FORMER
 from .ranking import SEVERITIES
 from .rule import Pack, Rule
 

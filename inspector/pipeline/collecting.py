@@ -154,7 +154,7 @@ def _transformed(event: Reported, transform: Callable[[KernelReport], Any]) -> T
         # A bug in what judges one kernel must not take the others with it.
         bug, report = unforeseen(error), event.report
         record = ErrorRecord(
-            file=report.id.partition("::")[0],
+            file=report.file,
             kernel=report.name,
             stage="analyze",
             message=bug.message,

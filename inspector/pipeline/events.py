@@ -12,7 +12,7 @@ from ..model import ErrorRecord, KernelReport, Variant
 if TYPE_CHECKING:
     from ..model.recording import Profile
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Captured(Struct, frozen=True):
@@ -59,7 +59,7 @@ Happening = Event | Profiled
 """The events of a run of a user interface."""
 
 
-def until_interrupted(events: Iterable[T]) -> Iterator[T]:
+def until_interrupted(events: Iterable[_T]) -> Iterator[_T]:
     """Yields a run's events; after an interrupt (Ctrl-C) those so far are all.
 
     Raises:

@@ -9,9 +9,6 @@ from pathlib import Path
 from ..capture import options
 from ..model import Variant
 
-# compare/ takes it from here.
-from .error_records import target_record as target_record
-
 
 def kernel_id(path: str, name: str, arch: str | None, variant: Variant | None) -> str:
     """Returns a kernel's id, `file::kernel@arch`; that of a specialisation ends in a hash.

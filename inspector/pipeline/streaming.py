@@ -82,9 +82,10 @@ class Compiles:
         self._run = partial(compile_and_report, compiler=compiler) if shared else compile_and_report
         self._jobs: dict[Future[CompileOutcome], Job] = {}
         self._unreported: dict[Future[CompileOutcome], None] = {}  # in order
-        # Of jobs whose variant has a larger launch than was known: what it took to compile them.
+        # Jobs whose variant has a larger launch than was known; seconds that the first compile
+        # took, and whether it was in the store.
         self._outdated: set[Future[CompileOutcome]] = set()
-        self._first: dict[Future[CompileOutcome], CompileOutcome] = {}
+        self._first: dict[Future[CompileOutcome], tuple[float, bool]] = {}
         self._compiled_now = 0  # compiles that the store did not have
         self._variants: dict[tuple[int, int], Variant] = {}  # of the current target, by place
         self._target: tuple[int, str] = (0, "")
@@ -218,9 +219,7 @@ class Compiles:
             if job.order not in final:
                 continue
             self._jobs[future] = replace(job, variant=final[job.order])
-            if job.analysis.time is not None and launch_of(job.variant) != launch_of(
-                final[job.order]
-            ):
+            if _launch_of(job.variant) != _launch_of(final[job.order]):
                 self._outdated.add(future)
 
     def _events_of(self, future: Future[CompileOutcome]) -> Iterator[Event]:
@@ -230,7 +229,7 @@ class Compiles:
         try:
             outcome = future.result()
             if future in self._outdated:
-                self._first[self._submit(job)] = outcome
+                self._first[self._submit(job)] = outcome.seconds, outcome.from_store
                 return
         except KinspectError as error:
             yield Failed(job.order, job.record("compile", error))
@@ -239,9 +238,9 @@ class Compiles:
             # A bug in the analysis of one kernel must not take the others' reports with it.
             yield Failed(job.order, job.record("analyze", unforeseen(error)))
             return
-        compiled = self._first.get(future, outcome)
-        self._compiled_now += not compiled.from_store
-        yield Compiled(job.variant, compiled.seconds, compiled.from_store)
+        seconds, from_store = self._first.get(future, (outcome.seconds, outcome.from_store))
+        self._compiled_now += not from_store
+        yield Compiled(job.variant, seconds, from_store)
         for report in outcome.reports:
             notes = dict.fromkeys((*report.notes, *job.variant.notes))
             variant = job.variant
@@ -252,8 +251,8 @@ class Compiles:
             yield Failed(job.order, replace(outcome.error, kernel=label_with_arch(job.variant)))
 
 
-def launch_of(variant: Variant) -> tuple[object, ...]:
-    """What a variant's time depends on of its launch."""
+def _launch_of(variant: Variant) -> tuple[object, ...]:
+    """What a variant's report depends on of its launch."""
     return variant.grid, variant.values, variant.passed
 
 

@@ -12,7 +12,6 @@ from ..model import KernelReport, MeasuredLine
 from ..model.recording import CodePlace, KernelProfile, Recording, Samples, ThreadTrace, Traced
 from . import join
 from .placing import line_measures, lines
-from .trace_metrics import SPAN as SPAN  # compare/ takes it from here
 from .trace_metrics import trace_metrics
 
 _UNMATCHED = "its {} on no line of code: no analysed kernel is surely this one"

@@ -191,11 +191,6 @@ def _without_latency(timing: Timing, removal: Removal, sites: Sites) -> Timing |
     return with_latency(timing, max(0.0, 1 - part))
 
 
-def _with_part_more_waves(timing: Timing, removal: Removal, _: Sites) -> Timing | None:
-    """More workgroups at a time, where some of the grid wait for others to end."""
-    return with_more_resident(timing, 1 + removal.part)
-
-
 def _without_work(timing: Timing, removal: Removal, sites: Sites) -> Timing | None:
     """Without a part of all waves' work, which is in vain; of a loop's work where it is in one.
 
@@ -259,7 +254,7 @@ _CURES: Final[Mapping[Removed, _Cure]] = {
     ),
     "earlier loads": lambda timing, removal, _: with_earlier_loads(timing, removal.loops),
     "repeated products": lambda timing, *_: without_repeated_products(timing),
-    "occupancy": _with_part_more_waves,
+    "occupancy": lambda timing, removal, _: with_more_resident(timing, 1 + removal.part),
     "workgroups": lambda timing, *_: with_even_workgroups(timing),
     "work": _without_work,
     "iterations": _without_iterations,

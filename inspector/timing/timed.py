@@ -60,9 +60,9 @@ class Timing(Struct, frozen=True):
         decided_at: as of `Trace`.
         queued: by instruction, the atomics of the whole grid that go to the line which gets most.
         last: the last workgroup by itself, where it runs a loop that no simulated one runs.
-        resident_with: workgroups that a compute unit holds at a time where each wave keeps so many
-            VGPRs more, with all tiles of the loops in LDS of their own if these are any, and where
-            each has so many waves; None where that is not known.
+        resident_with: (VGPRs that a wave has more, waves of a workgroup) -> workgroups that a
+            compute unit holds at a time; with VGPRs more, each tile of a loop has LDS of its own;
+            None where that is not known.
         periods: id of a loop -> iterations in which its lanes come to other lines, as of `Trace`.
     """
 

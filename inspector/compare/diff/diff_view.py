@@ -76,12 +76,12 @@ def arch_of(pair: KernelDiff) -> str:
 
 def span_several_files(pairs: Iterable[KernelDiff]) -> bool:
     """Tells whether the kernels are of several files, so that their names need the file."""
-    return len({view.path_of(pair.left) for pair in pairs}) > 1
+    return len({pair.left.file for pair in pairs}) > 1
 
 
 def file_of(pair: KernelDiff) -> str:
     """The file that the kernel was read from."""
-    return view.file_name(view.path_of(pair.left))
+    return view.file_name(pair.left.file)
 
 
 def first_stage(pair: KernelDiff) -> str:

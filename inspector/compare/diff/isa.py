@@ -19,7 +19,6 @@ from typing import TypeVar
 from ...base.errors import KinspectError
 from ...base.named_files import file_bytes, is_named
 from ...capture.targets import kind_of
-from ...explain.view import path_of
 from ...isa.assembly import parse_text
 from ...model import Function, Instruction, KernelReport, Loop, LoopReport
 from ...pipeline.inputs import read_text
@@ -289,7 +288,7 @@ def assembly_of(report: KernelReport) -> str | None:
     text = text_of_artifacts(report)
     if text is not None:
         return text
-    path = Path(path_of(report))
+    path = Path(report.file)
     try:
         kind = kind_of(path) if is_named(path) else None
         if kind == "asm":

@@ -137,7 +137,7 @@ def _key(without: frozenset[str], ignored: frozenset[str]) -> Callable[[KernelRe
 def _identity(kernel: KernelReport, ignored: frozenset[str]) -> dict[str, Any]:
     """The identity of a kernel, part by part; parts that its report does not have are None."""
     variant = kernel.variant
-    folder, _, file = kernel.id.partition("::")[0].rpartition("/")
+    folder, _, file = kernel.file.rpartition("/")
     parts: dict[str, Any] = {
         "folder": folder,
         "file": file,

@@ -15,9 +15,10 @@ from ...compile.pool import Compiler
 from ...model import ErrorRecord, KernelReport, Variant
 from ...pipeline.analysis import tool_versions
 from ...pipeline.capturing import COMPILED, variants_of
+from ...pipeline.error_records import target_record
 from ...pipeline.hip_sources import kernels_of, knobs_of, options_of
 from ...pipeline.jobs import Job, Request, settings_of
-from ...pipeline.naming import label_of, target_record
+from ...pipeline.naming import label_of
 from ..stages import Comparison
 from ..tritons import Progress, compare_builds, compile_all
 from .diff_results import Alone, DiffReport, KernelDiff

@@ -32,8 +32,8 @@ from ...model import ErrorRecord, Variant
 from ...pipeline.analysis import ANALYSIS_VERSION, tool_versions
 from ...pipeline.analysis_options import AnalysisOptions, TimeOptions
 from ...pipeline.capturing import COMPILED, captured
+from ...pipeline.error_records import target_record
 from ...pipeline.jobs import Job, Request, settings_of
-from ...pipeline.naming import target_record
 from ..points import Points, run
 from .figures import FORMAT, Figures, figures_of
 from .swept_points import PointResult, Sweep, SweepPoint

@@ -145,9 +145,9 @@ class Candidates:
         if isinstance(waves, int):
             yield from self._to("num_warps", (2 * waves, waves // 2))
         for name in self._space.tiles:
-            yield from ((change,) for change in self._of_tile(name, _STEPS_OF_TILES))
+            yield from ((change,) for change in self._scaled(name, _STEPS_OF_TILES))
         for name in self._space.splits:
-            yield from ((change,) for change in self._of_split(name, _STEPS_OF_SPLITS))
+            yield from ((change,) for change in self._scaled(name, _STEPS_OF_SPLITS))
         stages = self._options.get("num_stages", _DEFAULTS["num_stages"])
         is_read = self._space.has_dots and not self._loops.override_the_option
         if isinstance(stages, int) and is_read:
@@ -173,16 +173,16 @@ class Candidates:
                 yield from self._of_option(cure, finding, rule)
         elif cure.constexpr == TILE:
             for name in self._space.tiles:
-                yield from self._of_tile(name, cure)
+                yield from self._scaled(name, cure)
         elif cure.constexpr == SPLIT:
             for name in self._space.splits:
-                yield from self._of_split(name, cure)
+                yield from self._scaled(name, cure)
         elif cure.constexpr == SWITCH:
             for name in self._space.switches:
                 is_on = self._constexpr(name)
                 yield Change("constexpr", name, not is_on, is_on)
         elif cure.constexpr in self._space.tiles:
-            yield from self._of_tile(cure.constexpr, cure)
+            yield from self._scaled(cure.constexpr, cure)
 
     def _specialising(self) -> Iterator[tuple[Change, ...]]:
         """What keeps Triton from noting values of arguments, dropped; both where both do."""
@@ -275,7 +275,7 @@ class Candidates:
             return value != chosen and (chosen is not None or self._space.has_dots)
         return True
 
-    def _of_tile(self, name: str, cure: Cure) -> Iterator[Change]:
+    def _scaled(self, name: str, cure: Cure) -> Iterator[Change]:
         before = self._constexpr(name)
         if not isinstance(before, int):
             return
@@ -283,12 +283,6 @@ class Candidates:
             value = self._space.scaled(name, before, factor)
             if value is not None and value != before:
                 yield Change("constexpr", name, value, before)
-
-    def _of_split(self, name: str, cure: Cure) -> Iterator[Change]:
-        before = self._constexpr(name)
-        if isinstance(before, int):
-            values = (int(before * factor) for factor in cure.factors)
-            yield from (Change("constexpr", name, value, before) for value in values if value > 0)
 
     def _constexpr(self, name: str) -> Scalar:
         variant = self._variant

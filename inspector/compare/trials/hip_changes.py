@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from ...capture.targets import named_kind
 from ...compile.hip.options import HipOptions
 from ...compile.hip.templates import arguments_of, template_kernels
-from ...explain.view import path_of
 from ...machines.loader import DEFAULT_ARCH, load
 from ...model import Change, KernelReport, Variant
 
@@ -35,7 +34,7 @@ _DEFAULT: Final = 1024
 
 def is_hip(kernel: KernelReport) -> bool:
     """Whether a kernel is of a HIP source, so that it can be compiled again."""
-    return named_kind(Path(path_of(kernel))) == "hip"
+    return named_kind(Path(kernel.file)) == "hip"
 
 
 def variant_of(kernel: KernelReport) -> Variant:

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from ...base.errors import KinspectError
 from ...compile.environment import guest_environment
-from ...explain.view import path_of
 from ...lint.catalogue import nearest
+from ...lint.former_rules import FORMER, what_became_of
 from ...lint.packs import bundled_packs, load_packs
 from ...lint.rule import Pack, Rule
-from ...lint.selection import FORMER, Words, what_became_of
+from ...lint.selection import Words
 from ...model import Change, Finding, KernelReport
 from ...pipeline.analysis import catalogue, default_pack
 from ...pipeline.reading import artifact_text
@@ -45,9 +45,9 @@ def candidates_by_kernel(
         kernels: of one run: configurations of an autotuned kernel name each other's tiles.
     """
     compilable = list(filter(is_compilable, kernels))
-    by_path: dict[str, list[KernelReport]] = {path_of(kernel): [] for kernel in compilable}
+    by_path: dict[str, list[KernelReport]] = {kernel.file: [] for kernel in compilable}
     for kernel in kernels:
-        if (path := path_of(kernel)) in by_path:
+        if (path := kernel.file) in by_path:
             by_path[path].append(kernel)
     spaces = {path: own_space(path, of_path) for path, of_path in by_path.items()}
     for kernel in compilable:
@@ -55,7 +55,7 @@ def candidates_by_kernel(
             kernel,
             Candidates(
                 kernel,
-                space_of(kernel, spaces[path_of(kernel)].get(kernel.name, {})),
+                space_of(kernel, spaces[kernel.file].get(kernel.name, {})),
                 options=options(kernel),
                 environment=environment,
                 catalogue=catalogue(),

@@ -56,18 +56,19 @@ class Space(Struct, frozen=True):
     splits: frozenset[str] = frozenset()
 
     def scaled(self, name: str, value: int, factor: float) -> int | None:
-        """The value to try for a tile; None where there is none in that direction.
+        """The value to try for a tile or a split; None where there is none in that direction.
 
         The file's own next value, else the product, if a dot can have that extent.
         """
-        stated = sorted(v for v in self.tiles[name] if (v < value if factor < 1 else v > value))
+        own = self.tiles.get(name, ())
+        stated = sorted(v for v in own if (v < value if factor < 1 else v > value))
         if stated:
             return stated[-1] if factor < 1 else stated[0]
-        scaled, least = value * factor, SMALLEST_OF_A_DOT if self.has_dots else 1
-        is_known = self.has_dots or name in self.parts or (name in self.steps and factor < 1)
-        if not is_known or scaled != int(scaled) or scaled < least:
-            return None
-        return int(scaled)
+        is_split = name in self.splits
+        scaled, least = value * factor, SMALLEST_OF_A_DOT if self.has_dots and not is_split else 1
+        is_free = self.has_dots or is_split or name in self.parts
+        is_known = is_free or (name in self.steps and factor < 1)
+        return int(scaled) if is_known and scaled == int(scaled) and scaled >= least else None
 
 
 def space_of(kernel: KernelReport, own: Mapping[str, Sequence[Scalar]]) -> Space:
@@ -103,8 +104,12 @@ def space_of(kernel: KernelReport, own: Mapping[str, Sequence[Scalar]]) -> Space
             if is_part:
                 parts.add(name)
     return Space(
-        *(tiles, tuple(switches), bool(extents)),
-        *map(frozenset, (steps, parts, splits)),
+        tiles=tiles,
+        switches=tuple(switches),
+        has_dots=bool(extents),
+        steps=frozenset(steps),
+        parts=frozenset(parts),
+        splits=frozenset(splits),
     )
 
 

@@ -18,7 +18,6 @@ from ...capture.resolving import resolve_all
 from ...capture.targets import Target
 from ...compile.environment import guest_environment
 from ...explain.trials_view import changes_text
-from ...explain.view import path_of
 from ...lint.rule import Pack
 from ...model import Change, ErrorRecord, KernelReport, Report, Variant
 from ...pipeline.capturing import COMPILED
@@ -232,7 +231,7 @@ class Trials:
         no_time = _NO_LAUNCH if self._run.analysis.time is not None else _NOT_ASKED
         sources: dict[str, str] = {}
         for kernel in filter(is_hip, self._report.kernels):
-            path = path_of(kernel)
+            path = kernel.file
             source = sources.setdefault(path, file_text(path))
             changes = [*changes_of(kernel, source, self._run.capture.argv)]
             progress = KernelTrialsProgress(kernel, self._request.pack, no_time)
@@ -279,7 +278,7 @@ class Trials:
 
     def _capture_key(self, kernel: KernelTrialsProgress) -> tuple[str, str, str, str]:
         """The file, the pattern, the target and the numbers by which it is captured again."""
-        base, path = kernel.kernel.variant, path_of(kernel.kernel)
+        base, path = kernel.kernel.variant, kernel.kernel.file
         target = self._targets.get(path)
         assert base is not None
         pattern = capture_pattern(base, target, self._run) if target is not None else base.kernel
@@ -390,7 +389,7 @@ class Trials:
             analysis = replace(analysis, time=how)
         job = Job(
             order=(0, number),
-            path=path_of(kernel.kernel),
+            path=kernel.kernel.file,
             variant=variant,
             settings=self._settings,
             overrides=self._run.overrides,

@@ -419,7 +419,7 @@ def _page_kernels_code(
     report: KernelReport, files: dict[Path, Mapping[int, str]]
 ) -> Mapping[int, str]:
     artifact = report.artifacts.get("amdgcn")
-    path = artifact.path if artifact is not None else Path(report.id.partition("::")[0])
+    path = artifact.path if artifact is not None else Path(report.file)
     if artifact is None and path.suffix not in (".s", ".asm", ".amdgcn"):
         return {}
     if path not in files:

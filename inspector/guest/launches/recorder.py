@@ -69,6 +69,7 @@ class Specialisation:
         options: the compile options that differ from the defaults.
         pending: its record until it is written out; then None.
         types: types of its arguments; `constexpr` for those that are not parameters of its TTIR.
+        names: names of its arguments.
         written_indices: indices, among the TTIR's parameters, of the pointers that it writes to;
             None if it may write to any.
         grids: grid -> number of launches.
@@ -81,13 +82,13 @@ class Specialisation:
     key: str
     src: Any
     options: Mapping[str, Any]
+    types: tuple[Any, ...]
+    names: tuple[str, ...]
     selected: bool = False
     pending: dict[str, Any] | None = None
     launches: int = 0
-    types: tuple[Any, ...] = ()
     written_indices: frozenset[int] | None = None
     grids: dict[tuple[int, ...], int] = field(default_factory=dict)
-    names: tuple[str, ...] = ()
     alike: int = -1
     sizes: tuple[object, ...] = ()
     work: float = 0.0
@@ -174,7 +175,9 @@ class SpecialisationRecorder:
             key = self._key(src, options)
             spec = self._by_key.get(key)
             if spec is None:
-                spec = self._by_key[key] = Specialisation(key, src, options)
+                types, names = tuple(src.signature.values()), tuple(src.signature)
+                spec = Specialisation(key, src, options, types, names)
+                self._by_key[key] = spec
             if not spec.selected and self._is_selected(function.__name__, _qualname(function)):
                 spec.selected = True
                 self._record(spec, by_launch=by_launch)
@@ -216,7 +219,7 @@ class SpecialisationRecorder:
             self.captured += 1
             if self._only_new:  # otherwise the front end may have crashed on it
                 with contextlib.suppress(Exception):
-                    _note_arguments(spec, lower(spec.src, self.arch, spec.options)["ttir"])
+                    _note_written(spec, lower(spec.src, self.arch, spec.options)["ttir"])
             return
         function, origin = spec.src.fn, self._origin()
         self._emit({"begin": spec.key, "kernel": function.__name__, "arch": self.arch})
@@ -235,7 +238,7 @@ class SpecialisationRecorder:
             emulated=LOG.emulated_records(),
             unspecialised=unspecialised(function) if by_launch else None,
         )
-        _note_arguments(spec, variant["ttir"])
+        _note_written(spec, variant["ttir"])
         spec.pending = variant
         self.captured += 1
 
@@ -261,7 +264,7 @@ class SpecialisationRecorder:
                 reason = record["error"]["message"]
                 self._emit(note(f"{name}[{case}] is refused by the kernel itself: {reason}"))
                 raise
-            _note_arguments(spec, None)
+            _note_written(spec, None)
             self._fail(record)
         return None
 
@@ -279,7 +282,7 @@ class SpecialisationRecorder:
             key=spec.key,
             src=spec.src,
             options=spec.options,
-            types=spec.types or tuple(spec.src.signature.values()),
+            types=spec.types,
             written_indices=spec.written_indices,
             grid=grid,
             values=values,
@@ -363,10 +366,8 @@ def _integer_arguments(spec: Specialisation, values: Sequence[Any]) -> dict[str,
     }
 
 
-def _note_arguments(spec: Specialisation, ttir: str | None) -> None:
-    """Stores the types and names of a kernel's arguments, and which of them it writes to."""
-    spec.types = tuple(spec.src.signature.values())
-    spec.names = tuple(spec.src.signature)
+def _note_written(spec: Specialisation, ttir: str | None) -> None:
+    """Stores which of a kernel's arguments it writes to."""
     if not all(isinstance(kind, str) for kind in spec.types):  # a tuple is several parameters
         return
     if ttir is not None:
