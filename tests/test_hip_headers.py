@@ -103,6 +103,12 @@ def test_vectors_have_their_width_and_operators() -> None:
     assert "global_load_dwordx4" in kernel.code()
 
 
+def test_a_report_says_which_functions_are_other_code_than_rocms() -> None:
+    """`expf` and `rsqrtf` are the same instructions."""
+    (note,) = kinspect.analyze(SOURCE, kernel="mathematics", arch="gfx942").kernel.notes
+    assert ": its erf, pow, sin, tanh have other instructions" in note
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"])
 @pytest.mark.parametrize("standard", ["c++14", "c++17", "c++20", "c++23"])

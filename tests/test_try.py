@@ -615,6 +615,27 @@ def test_what_is_left_for_the_source_says_so_where_no_option_helps(
 
 
 @pytest.mark.parametrize(
+    ("trials", "gain"),
+    [
+        ((), 20.0),
+        (((True, 99.0), (True, 98.0)), 2.0),
+        (((True, 103.0),), 0.0),
+        (((False, 98.0),), 20.0),
+        (((True, 80.0), (True, 99.0)), 20.0),
+        (((True, 70.0),), 30.0),
+    ],
+)
+def test_a_price_that_compiled_changes_refute_is_theirs(
+    spilling: tuple[TryRequest, Report], trials: tuple[tuple[bool, float], ...], gain: float
+) -> None:
+    """Of changes as (whether the finding was gone, us), of a launch that takes 100 us."""
+    finding = next(f for f in spilling[1].kernels[0].findings if f.rule == "KI037")
+    made = tuple(Trial((), gone, time=time_change(100.0, us)) for gone, us in trials)
+    priced = replace(finding, saves_percent=20.0, trials=made, fix="Sort.")
+    assert priced.gain_percent == pytest.approx(gain)
+
+
+@pytest.mark.parametrize(
     ("tried_in_vain", "fix"),
     [
         ((), "Enlarge the block. Lower num_warps. Sort."),
@@ -645,6 +666,18 @@ def test_what_is_not_known_after_a_change_is_not_called_gone(
 
     told = outcomes(tried(*spilling, work), "KI037")
     assert {trial.gone for trial in told.values()} <= {None, False}
+
+
+def test_with_the_same_code_no_work_is_gone(spilling: tuple[TryRequest, Report]) -> None:
+    """A rule without prices may say nothing of it, as of what is small."""
+    unchanged = spilling[1].kernels[0].variant
+    assert unchanged is not None
+
+    def work(job: Job) -> TrialOutcome:
+        return replace(run_trial(replace(job, variant=unchanged)), findings=())
+
+    told = outcomes(tried(*spilling, work), "KI037")
+    assert {trial.gone for trial in told.values() if trial.same_code} == {False}
 
 
 def test_a_rule_that_does_not_exist_is_named() -> None:

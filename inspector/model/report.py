@@ -184,11 +184,15 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def gain_percent(self) -> float | None:
         """Percent of the launch's time that is saved by its cure, or by the best change compiled
         for it if that is more; None where it is not known, or where no cure is left.
+
+        Where changes were rid of it and the launch was no faster, what the best of these saved.
         """
         if self.is_refuted:
             return None
-        compiled = (-t.time.percent for t in self.trials if t.helped and t.time is not None)
-        known = (self.saves_percent, *compiled)
+        timed = [(trial, -trial.time.percent) for trial in self.trials if trial.time is not None]
+        if self._is_tried_in_vain and (cured := [saved for t, saved in timed if t.gone]):
+            return max(0.0, *cured)
+        known = (self.saves_percent, *(saved for trial, saved in timed if trial.helped))
         return max((percent for percent in known if percent is not None), default=None)
 
     @property

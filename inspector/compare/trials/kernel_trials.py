@@ -290,8 +290,10 @@ class KernelTrialsProgress:
         if outcome.figures.cannot_launch is not None and not rule.text.prevents_launch:
             return None  # its rule says nothing of such a kernel
         gone = is_gone(self._placed[index], rule, self._placed, outcome, self._kin)
+        if gone and rule.text.removes is not None and self._is_same_code(number):
+            return False  # it has only fallen silent: all the work is still there
         if gone and rule.text.improves and self._time_of(number) is None:
-            return None  # it may only have fallen silent
+            return None  # it may have
         return gone
 
     def _fix(self, index: int, trials: Mapping[int, Trial]) -> str:

@@ -37,12 +37,18 @@ from .names import kernel_symbols, names_of, undefined_functions
 from .options import HipOptions
 from .templates import template_kernels
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """Part of every key: raise it when the same inputs come to mean other assembly."""
 HEADERS: Final = Path(__file__).parent / "headers"
 _WAVES: Final = HEADERS / "hip/kinspect/waves_per_eu.h"
 _STANDARD: Final = HEADERS / "hip/kinspect/standard.h"
 _OF_STANDARD: Final = re.compile(r"error: .*namespace 'std'")
+_OWN: Final = re.compile(r"^(.+):\d+:\d+: warning: kinspect's own (\w+) \[", re.M)
+_NAMING_OWN: Final = (
+    *("-DKINSPECT_NAMES_OWN", "-Wno-everything", "-Wuser-defined-warnings"),
+    "-Wno-error=user-defined-warnings",
+)
+"""No warning but those by which kinspect's headers say which of their functions are called."""
 _NO_LIBRARIES: Final = re.compile(r"error: cannot find (?:ROCm device library|HIP runtime)")
 MOST_BYTES: Final = 16 << 20
 """Of a source."""
@@ -275,7 +281,7 @@ def _compile(store: Store, index: str, job: _Compile) -> HipCode:
             main = folder / _MAIN
             main.write_text(_instances(job.source, job.options.instances), encoding="utf-8")
         words = [
-            *(*job.words, "-S", "-o", str(code), "-H", "-w"),
+            *(*job.words, "-S", "-o", str(code), "-H", *_NAMING_OWN),
             *("-fno-caret-diagnostics", "-fno-color-diagnostics", f"-ffile-prefix-map={folder}=."),
             str(main),
         ]
@@ -317,7 +323,7 @@ def _compile(store: Store, index: str, job: _Compile) -> HipCode:
             "headers": [(path, _digest(path)) for path in headers],
             "listing": listed,
             "names": names_of(kernels),
-            "notes": _notes(text),
+            "notes": [*_notes(text), *_of_own_code(ran.stderr)],
         }
         if _changed_meanwhile(job, headers, began):
             index = hashlib.sha256(f"{index} {began} {os.getpid()}".encode()).hexdigest()
@@ -426,3 +432,13 @@ def _notes(assembly: str) -> list[str]:
     if not lacking:
         return []
     return [f"calls what is not in the file: {', '.join(lacking[:3])}; their work is not counted"]
+
+
+def _of_own_code(stderr: str) -> list[str]:
+    """A note on the functions called of kinspect's own headers that ROCm has other code for."""
+    skipped = (str(HEADERS), *_SYSTEM)
+    names = sorted({name for path, name in _OWN.findall(stderr) if not path.startswith(skipped)})
+    if not names:
+        return []
+    listed = ", ".join(names[:_MOST_NAMED])
+    return [f"ROCm's device libraries are not here: its {listed} have other instructions"]

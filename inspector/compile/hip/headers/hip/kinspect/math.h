@@ -15,14 +15,21 @@ template <class... __kC> __kinspect_d double __kinspect_poly(double x, double a,
   return __builtin_fma(x, __kinspect_poly(x, (double)c...), a);
 }
 
-// One-argument functions: float and double, NAMEf, and double for integers.
-#define __kinspect_int1(name) \
-  template <class __kT, __kinspect_int(__kT)> __kinspect_d double name(__kT x) { return name((double)x); }
-#define __kinspect_math1(name, __kF, __kD) \
-  __kinspect_d float name##f(float x) { return __kF; } \
-  __kinspect_d float name(float x) { return __kF; } \
-  __kinspect_d double name(double x) { return __kD; } \
-  __kinspect_int1(name)
+// Says that a call is of this file's code, which has other instructions than ROCm's.
+#if defined(KINSPECT_NAMES_OWN) && !defined(KINSPECT_DEVICE_LIBS)
+#define __kinspect_own(name) __attribute__((diagnose_if(1, "kinspect's own " #name, "warning")))
+#else
+#define __kinspect_own(name)
+#endif
+
+// One-argument functions: float and double, NAMEf, and double for integers. OF, OD: which are this file's own code.
+#define __kinspect_of1(name, __kF, __kD, __kOF, __kOD) \
+  __kOF __kinspect_d float name##f(float x) { return __kF; } \
+  __kOF __kinspect_d float name(float x) { return __kF; } \
+  __kOD __kinspect_d double name(double x) { return __kD; } \
+  template <class __kT, __kinspect_int(__kT)> __kOD __kinspect_d double name(__kT x) { return name((double)x); }
+#define __kinspect_math1(name, __kF, __kD) __kinspect_of1(name, __kF, __kD, , )
+#define __kinspect_own1(name, f, d) __kinspect_of1(name, f, d, __kinspect_own(name), __kinspect_own(name))
 #define __kinspect_builtin1(name) __kinspect_math1(name, __builtin_##name##f(x), __builtin_##name(x))
 __kinspect_builtin1(sqrt) __kinspect_builtin1(fabs) __kinspect_builtin1(floor) __kinspect_builtin1(ceil)
 __kinspect_builtin1(trunc) __kinspect_builtin1(rint) __kinspect_builtin1(nearbyint) __kinspect_builtin1(round)
@@ -42,8 +49,8 @@ __kinspect_builtin1(roundeven)
   __kinspect_math1(name, f, __ocml_##name##_f64(x))
 #define __kinspect_body(...)
 #else
-#define __kinspect_lib1(name, f, d) __kinspect_math1(name, f, d)
-#define __kinspect_lib1d(name, f, d) __kinspect_math1(name, f, d)
+#define __kinspect_lib1(name, f, d) __kinspect_own1(name, f, d)
+#define __kinspect_lib1d(name, f, d) __kinspect_of1(name, f, d, , __kinspect_own(name))
 #define __kinspect_body(...) __VA_ARGS__
 #endif
 
@@ -356,18 +363,20 @@ __kinspect_lib1(tgamma, (float)__kinspect_tgamma(x), __kinspect_tgamma(x))
 __kinspect_lib1(lgamma, (float)__kinspect_lgamma(x), __kinspect_lgamma(x))
 
 // Two-argument functions.
-#define __kinspect_math2(name, __kF, __kD) \
-  __kinspect_d float name##f(float x, float y) { return __kF; } \
-  __kinspect_d float name(float x, float y) { return __kF; } \
-  __kinspect_d double name(double x, double y) { return __kD; } \
+#define __kinspect_of2(name, __kF, __kD, __kO) \
+  __kO __kinspect_d float name##f(float x, float y) { return __kF; } \
+  __kO __kinspect_d float name(float x, float y) { return __kF; } \
+  __kO __kinspect_d double name(double x, double y) { return __kD; } \
   template <class __kT, class __kU, typename std::enable_if<__kinspect_is_num<__kT>::value && __kinspect_is_num<__kU>::value && \
     !(std::is_same<__kT, __kU>::value && __kinspect_is_float<__kT>::value), int>::type = 0> \
-  __kinspect_d double name(__kT x, __kU y) { return name((double)x, (double)y); }
+  __kO __kinspect_d double name(__kT x, __kU y) { return name((double)x, (double)y); }
+#define __kinspect_math2(name, __kF, __kD) __kinspect_of2(name, __kF, __kD, )
+#define __kinspect_own2(name, f, d) __kinspect_of2(name, f, d, __kinspect_own(name))
 #ifdef KINSPECT_DEVICE_LIBS
 #define __kinspect_lib2(name, f, d) \
   __kinspect_ocml2(name) __kinspect_math2(name, __ocml_##name##_f32(x, y), __ocml_##name##_f64(x, y))
 #else
-#define __kinspect_lib2(name, f, d) __kinspect_math2(name, f, d)
+#define __kinspect_lib2(name, f, d) __kinspect_own2(name, f, d)
 #endif
 __kinspect_lib2(pow, __kinspect_pow(x, y), __kinspect_pow(x, y))
 __kinspect_lib2(atan2, __kinspect_atan2(x, y), __kinspect_atan2(x, y))
@@ -383,11 +392,11 @@ __kinspect_d double __kinspect_fmod(double x, double y) {
   return __builtin_copysign(b == (double)__kinspect_inf ? a : r, x);
 }
 // fmod, remainder: exact while the quotient stays below 2^23 (float), 2^52 (double).
-__kinspect_math2(fmod, __kinspect_fmod(x, y), __kinspect_fmod(x, y))
-__kinspect_d float remquof(float x, float y, int* q) { float n = __builtin_rintf(x / y); *q = (int)n; return __builtin_fmaf(-n, y, x); }
-__kinspect_d float remquo(float x, float y, int* q) { return remquof(x, y, q); }
-__kinspect_d double remquo(double x, double y, int* q) { double n = __builtin_rint(x / y); *q = (int)n; return __builtin_fma(-n, y, x); }
-__kinspect_math2(remainder, __builtin_fmaf(-__builtin_rintf(x / y), y, x), __builtin_fma(-__builtin_rint(x / y), y, x))
+__kinspect_own2(fmod, __kinspect_fmod(x, y), __kinspect_fmod(x, y))
+__kinspect_own(remquo) __kinspect_d float remquof(float x, float y, int* q) { float n = __builtin_rintf(x / y); *q = (int)n; return __builtin_fmaf(-n, y, x); }
+__kinspect_own(remquo) __kinspect_d float remquo(float x, float y, int* q) { return remquof(x, y, q); }
+__kinspect_own(remquo) __kinspect_d double remquo(double x, double y, int* q) { double n = __builtin_rint(x / y); *q = (int)n; return __builtin_fma(-n, y, x); }
+__kinspect_own2(remainder, __builtin_fmaf(-__builtin_rintf(x / y), y, x), __builtin_fma(-__builtin_rint(x / y), y, x))
 __kinspect_math2(fmin, __builtin_fminf(x, y), __builtin_fmin(x, y))
 __kinspect_math2(fmax, __builtin_fmaxf(x, y), __builtin_fmax(x, y))
 __kinspect_math2(copysign, __builtin_copysignf(x, y), __builtin_copysign(x, y))
@@ -400,8 +409,8 @@ __kinspect_math2(fdim, x > y ? x - y : 0.f, x > y ? x - y : 0.)
 __kinspect_d float __kinspect_next(float x, float y) { __kinspect_step(float, int, __builtin_copysignf) }
 __kinspect_d double __kinspect_next(double x, double y) { __kinspect_step(double, long long, __builtin_copysign) }
 __kinspect_math2(nextafter, __kinspect_next(x, y), __kinspect_next(x, y))
-__kinspect_w float powif(float x, int n) { return powf(x, (float)n); }
-__kinspect_w double powi(double x, int n) { return pow(x, (double)n); }
+template <class = void> __kinspect_own(pow) __kinspect_d float powif(float x, int n) { return powf(x, (float)n); }
+template <class = void> __kinspect_own(pow) __kinspect_d double powi(double x, int n) { return pow(x, (double)n); }
 
 __kinspect_d float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 __kinspect_d float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
@@ -427,9 +436,9 @@ __kinspect_d int ilogbf(float x) { int e; __builtin_frexpf(x, &e); return e - 1;
 __kinspect_d int ilogb(float x) { return ilogbf(x); }
 __kinspect_d int ilogb(double x) { int e; __builtin_frexp(x, &e); return e - 1; }
 __kinspect_math1(logb, (float)ilogbf(x), (double)ilogb(x))
-__kinspect_d void sincosf(float x, float* s, float* c) { *s = sinf(x); *c = cosf(x); }
-__kinspect_d void sincos(float x, float* s, float* c) { *s = sinf(x); *c = cosf(x); }
-__kinspect_d void sincos(double x, double* s, double* c) { *s = sin(x); *c = cos(x); }
+__kinspect_own(sincos) __kinspect_d void sincosf(float x, float* s, float* c) { *s = sinf(x); *c = cosf(x); }
+__kinspect_own(sincos) __kinspect_d void sincos(float x, float* s, float* c) { *s = sinf(x); *c = cosf(x); }
+__kinspect_own(sincos) __kinspect_d void sincos(double x, double* s, double* c) { *s = sin(x); *c = cos(x); }
 #define __kinspect_isx(name) \
   __kinspect_d bool name(float x) { return __builtin_##name(x); } \
   __kinspect_d bool name(double x) { return __builtin_##name(x); } \
@@ -516,17 +525,17 @@ __kinspect_d double __kinspect_rsqrt(double x) {
   return x > 0. && x < __builtin_inf() ? better : root;
 }
 __kinspect_math1(rsqrt, __kinspect_rsqrt(x), __kinspect_rsqrt(x))
-__kinspect_math1(rcbrt, 1.f / cbrtf(x), 1. / cbrt(x))
-__kinspect_math1(normcdf, 0.5f * erfcf(x * -0.707106781f), 0.5 * erfc(x * -0.70710678118654752440))
-__kinspect_math1(erfcx, expf(x * x) * erfcf(x), exp(x * x) * erfc(x))
+__kinspect_own1(rcbrt, 1.f / cbrtf(x), 1. / cbrt(x))
+__kinspect_own1(normcdf, 0.5f * erfcf(x * -0.707106781f), 0.5 * erfc(x * -0.70710678118654752440))
+__kinspect_own1(erfcx, expf(x * x) * erfcf(x), exp(x * x) * erfc(x))
 __kinspect_d float __kinspect_turn(float x) { return x - 2.f * __builtin_rintf(x * 0.5f); }
 __kinspect_d double __kinspect_turn(double x) { return x - 2. * __builtin_rint(x * 0.5); }
-__kinspect_math1(sinpi, sinf(__kinspect_turn(x) * 3.14159265f), sin(__kinspect_turn(x) * 3.14159265358979323846))
-__kinspect_math1(cospi, cosf(__kinspect_turn(x) * 3.14159265f), cos(__kinspect_turn(x) * 3.14159265358979323846))
-__kinspect_d void sincospif(float x, float* s, float* c) { *s = sinpif(x); *c = cospif(x); }
-__kinspect_d void sincospi(double x, double* s, double* c) { *s = sinpi(x); *c = cospi(x); }
-__kinspect_d float rhypotf(float x, float y) { return 1.f / hypotf(x, y); }
-__kinspect_d double rhypot(double x, double y) { return 1. / hypot(x, y); }
+__kinspect_own1(sinpi, sinf(__kinspect_turn(x) * 3.14159265f), sin(__kinspect_turn(x) * 3.14159265358979323846))
+__kinspect_own1(cospi, cosf(__kinspect_turn(x) * 3.14159265f), cos(__kinspect_turn(x) * 3.14159265358979323846))
+__kinspect_own(sincospi) __kinspect_d void sincospif(float x, float* s, float* c) { *s = sinpif(x); *c = cospif(x); }
+__kinspect_own(sincospi) __kinspect_d void sincospi(double x, double* s, double* c) { *s = sinpi(x); *c = cospi(x); }
+__kinspect_own(rhypot) __kinspect_d float rhypotf(float x, float y) { return 1.f / hypotf(x, y); }
+__kinspect_own(rhypot) __kinspect_d double rhypot(double x, double y) { return 1. / hypot(x, y); }
 __kinspect_d float norm3df(float x, float y, float z) { return sqrtf(x * x + y * y + z * z); }
 __kinspect_d double norm3d(double x, double y, double z) { return sqrt(x * x + y * y + z * z); }
 __kinspect_w float rnorm3df(float x, float y, float z) { return rsqrtf(x * x + y * y + z * z); }
