@@ -1,6 +1,5 @@
-"""What the pages need of the application, which itself imports them.
-
-The base of the application, which neither a text nor an exception in a page can break.
+"""The base of the application, which neither a text nor an exception in a page can break, and which
+pages import: the application itself imports them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`kinspect.emulate` and `kinspect.occupancy`.
-
-The results of the emulating functions of the Python interface.
-"""
+"""`kinspect.emulate`, `kinspect.emulate_code` and `kinspect.occupancy`, with their results."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What a compiler wrote to stderr, sorted into errors, warnings and the line that explains a crash.
+"""What a compiler wrote to stderr: errors, warnings, the line that explains a crash, the inline
+assembly that errors are about.
 
 Triton returns a code object even when LLVM reported errors: inline assembly of another vendor is
 dropped with an `error:` on descriptor 2, and the compile "succeeds". So stderr is read, always.
-
-Finds the inline assembly of a kernel that a compiler's errors are about.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Puts the kernels of a profile into words and rows, for its text, HTML and terminal views.
+"""Puts a profile's recording and kernels into words and rows, for text, HTML and terminal views.
 
-`recording_view` does so for the recording, `quantities` has the form of the numbers.
-
-Puts a recording's tool, devices, passes, traces and samples into words.
+`quantities` has the form of the numbers.
 """
 
 from __future__ import annotations

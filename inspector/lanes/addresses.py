@@ -10,8 +10,6 @@ these. Of the edges to a block, those count that some draw takes, or all where n
 
 Assumptions: tensors begin on a line, sizes and strides that are not known are multiples of 16, and
 masks that compare with them let all lanes through.
-
-The pass over a kernel's flow graph in which the lanes' addresses are computed (`addresses`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Accesses whose addresses rest on no lane's number, on no workgroup's, or on values from memory.
+"""What depends on lanes: accesses whose addresses rest on no lane's number, on no workgroup's or on
+values from memory, and code that at most one lane of a wave executes.
 
 Without a lane's number those of all lanes are equal, without a workgroup's those of all workgroups.
 
@@ -7,8 +8,6 @@ a wave only where rows are long. Here the registers are followed that rest on a 
 every edge of the flow graph. A loop that lanes leave at different times leaves them different
 values of what it counts. Else what lanes have written under different masks is not told apart: an
 access is uniform where its addresses, carried out, are equal as well.
-
-Code that at most one lane of a wave executes, whatever the values that are not known.
 
 `if (lane == first active lane)` takes one lane, and whatever is compared inside narrows EXEC
 further. Masks are followed through the instructions that LLVM writes for control flow: each with

@@ -1,8 +1,5 @@
-"""Where addresses and sizes come from: words of the kernel's arguments or of its dispatch
-packet.
-
-Arguments of a kernel that are sizes, and the lanes' distances that are products of them. A kernel's
-arguments: their offsets in the kernel argument segment, and their known values.
+"""Where addresses, sizes and the lanes' distances come from: words of the kernel's arguments, by
+their offsets and known values, or of its dispatch packet.
 """
 
 from __future__ import annotations

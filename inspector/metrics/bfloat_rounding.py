@@ -1,4 +1,5 @@
-"""Roundings of float32 to bfloat16 that vector instructions compute.
+"""Conversions of floats that vector instructions compute: roundings to bfloat16, detours through
+float64, 8-bit formats that the target has no instruction for.
 
 LLVM makes five instructions of a rounding: the lowest bit that stays (`v_bfe_u32 x, 16, 1` or an
 AND of the upper word), its sum with the number and 0x7fff (`v_add3_u32`), and a comparison, a bit
@@ -11,14 +12,10 @@ conversion takes two, `v_cvt_pk_bf16_f32` and the shift that widens the result, 
 products of bfloat16 are written out there as well. Tried in 45 kernels of gfx942, gfx90a and
 gfx1100: float32 throughout saved 5 to 8 vector instructions for each element.
 
-Values that go through float64 on their way between float32, as double literals make them.
-
 In C++ `x * 0.5` with a float `x` is a product of doubles: x is widened, and the result narrowed
 where it is stored as a float. A conversion takes a quarter of the rate of other vector
 instructions, and a float64 operation half on CDNA 3, less elsewhere. Numbers that lie in memory as
 float64 are another matter: there the type is the data's.
-
-Conversions from and to 8-bit floats that the target has no instruction for.
 
 gfx942 converts the fnuz formats, gfx950 and gfx12 the OCP formats (`v_cvt_*fp8`, `v_cvt_*bf8`).
 Triton writes any other conversion out in integer instructions, without a word: some 30 of them for

@@ -1,4 +1,5 @@
-"""Floating-point divisions that are exact to the last bit, of each loop and outside of hot ones.
+"""Divisions, which have no instruction: exact ones of floats, and integer ones by a divisor that
+the compiler does not know, of each loop and outside of hot ones.
 
 IEEE division has no instruction: LLVM expands one of float32 into eleven (two `v_div_scale`, an
 estimate by `v_rcp`, six multiply-adds, `v_div_fmas`, `v_div_fixup`; AMDGPULegalizerInfo,
@@ -7,8 +8,6 @@ float32, an estimate by `v_rcp`, two corrections of it, the rounded result (`leg
 Triton emits such a division for `/`, `tl.fdiv` and `tl.sigmoid` on AMD's GPUs, and for a division
 by a constant or by a scalar argument; a quotient of float16 values that is rounded to float16 is
 one of float16, also where the source divides them as float32.
-
-Integer divisions and remainders by a divisor that the compiler does not know.
 
 No GPU of AMD divides integers. LLVM expands a division or remainder of 32 bits into an estimate of
 2**32 / divisor by `v_rcp`, the product's high half with the dividend, the remainder that this

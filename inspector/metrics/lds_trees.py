@@ -1,7 +1,5 @@
-"""Reductions and scans that halve their distance step by step in LDS, with a barrier for each
-step.
-
-How often a loop's products use what they read from LDS.
+"""How often steps and products use what is in LDS: reductions that halve their distance step by
+step with a barrier for each, and what a loop's products use of what they read.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ and one for the remaining ones. Both have the same source statements, the first 
 loops that are written twice, or inlined twice, have different positions. A remainder that is not a
 loop is not distinguishable from iterations that pipelining peeled off.
 
-Loops that go on, in smaller steps, where another loop has stopped.
+Loops that go on in smaller steps where another has stopped are such remainders, too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""By how many bytes the addresses of a loop's accesses move from one iteration to the next.
-
-Loops that go on by the size of the grid or of the workgroup.
+"""Steps of a loop: by how many bytes the addresses of its accesses move from one iteration to the
+next, and whether it goes on by the size of the grid or of the workgroup.
 
 A loop by the grid (`for (i = global id; i < n; i += gridDim.x * blockDim.x)`) is right for any
 number of workgroups, and usually launched with a work-item for each element: then it goes round

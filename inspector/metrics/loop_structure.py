@@ -7,8 +7,6 @@ By TTGIR
 `reductions.merged`: reductions over lanes whose results the loop only sums up;
 by the code
 `staging.serial`: loads that go to LDS at once, with nothing to do meanwhile.
-
-Reductions over lanes whose results a loop only sums up.
 """
 
 from __future__ import annotations

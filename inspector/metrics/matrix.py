@@ -1,14 +1,11 @@
-"""The matrix unit: cycles that it is occupied, and whether it computes the source's dots.
+"""The matrix unit: cycles that it is occupied, whether it computes the source's dots, types for
+which it is slow, and wait states that hand-written code lacks.
 
 Cycles per instruction come from the machine file (the vendor's matrix calculator and LLVM's
 scheduling model). They are a bound for one wave: waves of one SIMD share the unit.
 
-Products in a type for which the matrix unit is slow, and what would be faster on the target.
-
 Rates follow from the machine file's cycles and the shapes in the instructions' names: float32 has a
 4th (CDNA 2) to a 16th (CDNA 4) of the rate of 16-bit floats.
-
-Wait states that hand-written code lacks around matrix instructions.
 
 CDNA2 to CDNA4 do not wait there by themselves (`emulator.checks.hazards`); compilers put them in.
 """

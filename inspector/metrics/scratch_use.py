@@ -6,8 +6,6 @@ states in the metadata how many registers it spilled. Spills are at fixed offset
 by a variable is addressed by a vector register, which a spill never is. Accesses that none of these
 identifies are unknown.
 
-Webs of spills: the stores to a dword of scratch memory with the reloads that they reach.
-
 LLVM gives a place in scratch memory to one value after another, such as those of two loops that
 run one after the other. A web is what holds one value: stores that reach a common reload are of one
 web, and so are the reloads that a common store reaches.

@@ -1,13 +1,10 @@
-"""Loads that are not issued an iteration ahead of the dot that they feed, and the reasons.
+"""Loads that a loop waits for in the iteration that issues them, the reasons, and whether atomics
+order what workgroups see of each other.
 
 Triton 3.9's pass for AMD (`TritonAMDGPUTransforms/ScheduleLoops.cpp`) handles `scf.for` alone, and
 operations directly in its body, and on CDNA 1 to 3 leaves loads of fewer than 32 bits per lane in
 place. An address that comes from another load does not prevent it: with two stages or more such
 loads were issued ahead on gfx942, gfx950 and gfx1100, over one and two loads in a row.
-
-Whether the atomics of a kernel order accesses that its workgroups see of each other.
-
-Loads that a loop waits for in the iteration that issues them, by the values that they become.
 
 Triton's pass for AMD issues those loads of a loop ahead that a dot's operands are made of
 (`TritonAMDGPUTransforms/ScheduleLoops.cpp`; Triton's `getIndexedLoads`); in a loop that states

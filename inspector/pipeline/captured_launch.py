@@ -1,6 +1,5 @@
-"""A kernel's code and what a captured launch passes to it, made ready for the emulator.
-
-Makes the memory of a captured launch: its captured contents, or made-up numbers.
+"""A captured launch made ready for the emulator: the kernel's code, what is passed to it, and
+memory with its captured contents or made-up numbers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Documents on a terminal or in a file of text: as wide as the paper, and no wider.
-
-The output of text reports: styled lines, in colour if the terminal or the user wants it.
+"""The output of text reports: styled lines as wide as the paper and no wider, in colour if the
+terminal or the user wants it.
 
 Colour goes through rich alone, which knows NO_COLOR, FORCE_COLOR, TERM and terminals. Where none is
 wanted (a pipe, a file, CI) the lines are plain text and rich is not even imported.

@@ -1,10 +1,9 @@
-"""Joins measured kernels with analysed ones, by code object, name, target and launch.
+"""Joins measured kernels with analysed ones, by code object, name, target and launch, and compares
+the figures that both state.
 
 Nothing is guessed. Triton gives all configurations of an autotuner one name, so that only
 registers, LDS, workgroup and grid tell them apart. Where these do not suffice, the match names all
 candidates that remain.
-
-Compares what was recorded of a kernel with what an analysed one was compiled to, by figure.
 
 Profilers record registers and LDS in granules that differ between versions: a figure agrees if any
 known way of rounding leads from the compiled one to the recorded one.

@@ -1,9 +1,8 @@
-"""Conversion of Triton's distributed layouts to linear layouts.
+"""Triton's distributed layouts as linear layouts, and the inverse of these: from an element's
+coordinates to its registers and lanes.
 
 The results equal those of Triton 3.9 for the same attribute and shape; the tests compare thousands
 of random cases. A form that could not be compared gives None.
-
-The inverse of linear layouts: from an element's coordinates to its registers and lanes.
 
 The inverse of a linear map is linear too: every coordinate bit adds (by exclusive or) one hardware
 index. Where several places hold an element, the inverse yields that of the lowest wave and lane;

@@ -1,6 +1,6 @@
 """The fate of the source's matrix products: TTIR states them, TTGIR computes them.
 
-Reads the dots of a TTIR text without parsing the rest of it.
+The dots of a TTIR text are read without parsing the rest of it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Result types that a custom form does not print.
-
-Facts that the custom assembly of single operations leaves out or leaves unnamed.
+"""Result types and other facts that the custom assembly of single operations leaves out or leaves
+unnamed.
 
 The parser reads the custom form of any operation by its punctuation. These tables hold the few
 facts that punctuation does not give, as printed by Triton 3.0 - 3.9 and its upstream dialects;

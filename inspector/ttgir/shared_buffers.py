@@ -1,12 +1,11 @@
-"""The buffers of a module in LDS: their sizes, and where in the code each is alive.
+"""The buffers of a module in LDS: their sizes, where in the code each is alive, and the offsets of
+their elements.
 
 Triton gives an address to every `ttg.local_alloc` and a temporary buffer to every conversion of
 layouts that goes through LDS, and lets buffers share addresses that are never alive together
 (Triton 3.9, lib/Analysis/Allocation.cpp). The TTGIR has no addresses yet: the buffers alive at one
 point add up to at least the kernel's LDS, but for padding and for the small exchanges of
 reductions.
-
-Offsets of elements in LDS, by shared-memory layouts.
 
 Swizzled and rotating layouts exchange groups of `vec` elements within a row by exclusive or with
 the row's phase; padded ones insert gaps. The results equal Triton 3.9's: see the tests.

@@ -1,6 +1,5 @@
-"""Draws the rows of a view of code: gutter, coloured text, marks and the cursor's line.
-
-The content of a `CodeView`: a text, and which of its lines are visible.
+"""The rows of a `CodeView`: its text, which lines are visible, and how they are drawn, with gutter,
+coloured text, marks and the cursor's line.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The line at the top of every page: the page, the other pages, the run's progress.
+"""The lines at the top and bottom of every page: the page, the other pages and the run's progress;
+the keys that work now.
 
-The line at the bottom of every page: the keys that work now.
-
-It is a single text, because it changes with every move of the focus: with a widget for each key,
-drawing it would take most of the time of a key press.
+The line of keys is a single text, because it changes with every move of the focus: with a widget
+for each key, drawing it would take most of the time of a key press.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Figures that others published for the bundled kernels' jobs, each with its source.
+"""The results of benchmarks, and the figures that others published for the same jobs, each with its
+source.
 
-They are shown beside a run on the same device only: a time on another GPU says nothing.
-
-The results of benchmarks: plain values, from the guest's records and for all renderers.
+Published figures are shown beside a run on the same device only: a time on another GPU says
+nothing.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Reads and writes cases in other tools' formats: gpumode, tune_gemm, flash-attention.py's flags.
+"""Reads and writes cases of a kernel, under its own keys or in other tools' formats: gpumode,
+tune_gemm, flash-attention.py's flags.
 
 gpumode    one case a line, `m: 64; n: 64; k: 128; seed: 6635`
 tune_gemm  `- {'M': 1024, 'N': 1024, 'K': 1024, 'rowMajorA': 'T', 'rowMajorB': 'N'}`, in its results
            with block sizes and launch options, and `# TFLOPS: 512.3 time(us): 4.19` at the end
 flags      `-b 4 -hq 16 -hk 16 -sq 1024 -sk 1024 -d 128 -causal -layout bhsd -dtype fp16`
-
-The keys of cases: a user's case under a kernel's own, a kernel's case under other tools'.
 """
 
 from __future__ import annotations

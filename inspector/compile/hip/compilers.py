@@ -1,6 +1,5 @@
-"""Finds the compiler of HIP sources, and the headers and libraries that it has.
-
-Runs the compiler on a stranger's source, within bounds on files, time and memory.
+"""Finds the compiler of HIP sources with its headers and libraries, and runs it on a stranger's
+source within bounds on files, time and memory.
 
 It reads the system's files, its own, and where a source may include from; it writes into a folder
 of its own. Where the system has Landlock (Linux 5.13) the kernel sees to that.

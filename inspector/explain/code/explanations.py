@@ -1,9 +1,7 @@
-"""Explains an instruction, with its part in a kernel, or a finding, in lines of plain text.
+"""Explains an instruction or a finding in lines of plain text.
 
-Describes AMDGCN instructions in a sentence each, by patterns over their names.
-
-The sentences stand in `meanings.yaml`. A name that matches no pattern has no sentence; its class
-describes it.
+What an instruction does by itself stands in `meanings.yaml`, by patterns over names. A name that
+matches no pattern has no sentence; its class describes it.
 """
 
 from __future__ import annotations

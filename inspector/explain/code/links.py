@@ -4,10 +4,8 @@ A position may have been inlined: `tl.max(x)` in the kernel leads into Triton's 
 linked by the innermost frame in the user's code. The frames that call it, up to the kernel, link to
 the source as well, so that the line of a call leads to all code that the call became.
 
-Reads the source position of each line of LLVM IR from its debug info.
-
-This is done with regular expressions, not with a parser: a line has one `!dbg !7` at most, and each
-metadata node stands on a line of its own.
+The positions of lines of LLVM IR are read with regular expressions, not with a parser: a line has
+one `!dbg !7` at most, and each metadata node stands on a line of its own.
 """
 
 from __future__ import annotations

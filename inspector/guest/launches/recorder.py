@@ -1,14 +1,12 @@
-"""Takes the place of `triton.compile` and records each specialisation that a launch asks for.
+"""Takes the place of `triton.compile`: records what a launch asks for, and what it passes.
 
 Triton's own `JITFunction.run` does everything else: it binds and specialises the arguments, parses
 the options, calls the compiler and evaluates the grid. So the compiler's input is the same as on a
 machine with the GPU.
 
-Records the arguments of a launch: numbers, addresses, and the memory at these.
-
-With them the kernel can be executed later. Recorded are addresses and sizes of tensors, and the
-contents of short integer tensors where they are known: indices and lengths decide a kernel's
-control flow. Contents of floating-point tensors are not recorded.
+With the arguments the kernel can be executed later: numbers, addresses and sizes of tensors, and
+the contents of short integer tensors where they are known, for indices and lengths decide a
+kernel's control flow. Contents of floating-point tensors are not recorded.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Changes settings and restores them.
+"""Changes settings and restores them, by a ledger of their old values.
 
-It saves the old value first, reads back what was written, and reports each setting by itself.
+Each old value is saved before its setting changes; what was written is read back, and each setting
+is reported by itself.
 
-The ledger of old values of settings: a file per machine, written before `env set` changes any.
-
-It lies in the user's state folder, under the machine's name, since home folders are shared between
-machines. The first value before any change is the one that counts: setting twice keeps it.
+The ledger is a file per machine. It lies in the user's state folder, under the machine's name,
+since home folders are shared between machines. The first value before any change is the one that
+counts: setting twice keeps it.
 """
 
 from __future__ import annotations

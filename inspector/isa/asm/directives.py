@@ -1,6 +1,5 @@
-"""The directives that describe kernels and the target, and the metadata between such directives.
-
-The YAML metadata in an assembly text: the runtime's description of each kernel.
+"""The directives that describe kernels and the target, and the YAML metadata among them: the
+runtime's description of each kernel.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Integer expressions of AMDGPU assembly: `.set` values, `.amdhsa_*` operands, resource comments.
 
-The grammar is that of LLVM's assembler with GNU precedence (`|`, `^` and `&` bind tighter than
-`+`, comparisons give -1 for true, `>>` is logical, everything is 64 bits wide), plus
-calls of functions. Nothing is passed to Python's own evaluator.
+The grammar is that of LLVM's assembler with GNU precedence (`|`, `^` and `&` bind tighter than `+`,
+comparisons give -1 for true, `>>` is logical, everything is 64 bits wide). Nothing is passed to
+Python's own evaluator.
 
-Functions in the expressions of AMDGPU assembly: LLVM's `AMDGPUMCExpr`.
-
-LLVM >= 20 prints calls where a figure of a kernel depends on functions that it has not compiled
-yet: `totalnumvgprs(f.num_agpr, max(32, g.num_vgpr))`. The names in parentheses are LLVM's own.
+It has the functions of LLVM's `AMDGPUMCExpr`: LLVM >= 20 prints calls where a figure of a kernel
+depends on functions that it has not compiled yet, such as `totalnumvgprs(f.num_agpr, max(32,
+g.num_vgpr))`.
 """
 
 from __future__ import annotations

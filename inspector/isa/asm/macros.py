@@ -1,9 +1,8 @@
-"""Assembler macros: `.macro`, `.rept`, `.irp`, `.irpc` and `.include`, expanded lazily.
+"""Assembler macros (`.macro`, `.rept`, `.irp`, `.irpc`, `.include`) and conditional assembly
+(`.if`), expanded lazily.
 
 Hand-written and Tensile kernels are written with them. Lines come out one at a time, so that the
 reader has set every symbol that a later `.if` refers to.
-
-Conditional assembly: the stack of open `.if` directives and whether code is assembled now.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Operands as the assembler understands them: expressions evaluated, commas between all of them.
-
-The assembler's symbols: `.set`, `.equ`, `name = value`.
+"""Operands as the assembler understands them: symbols (`.set`, `.equ`, `name = value`) and
+expressions evaluated, commas between all of them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Destinations of branches, by the labels of assembly or the addresses of a disassembly.
+"""Destinations of branches: labels of assembly, addresses of a disassembly, addresses that code
+computes from `s_getpc_b64` for long branches.
 
-Long branches: addresses that code computes from `s_getpc_b64`, and jumps to them.
-
-`s_getpc_b64 s[4:5]; s_add_u32 s4, s4, distance; s_addc_u32 s5, s5, 0; s_setpc_b64 s[4:5]`, as LLVM
-writes it, or with the distance added up in a register of its own, as Tensile does.
+A long branch is `s_getpc_b64 s[4:5]; s_add_u32 s4, s4, distance; s_addc_u32 s5, s5, 0; s_setpc_b64
+s[4:5]`, as LLVM writes it, or has the distance added up in a register of its own, as Tensile does.
 """
 
 from __future__ import annotations

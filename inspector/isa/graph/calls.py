@@ -1,10 +1,9 @@
-"""The functions that a function calls.
+"""Makes functions of the model from raw ones: padding cut, branches, blocks, loops, and the
+functions that each calls.
 
 A call names no symbol: `s_swappc_b64 s[30:31], s[16:17]` jumps to what `s_getpc_b64`, an addition
 of `f@rel32@lo+4` (or a load through `f@gotpcrel32@lo+4`) and moves have left in the pair, often in
 another block. A forward dataflow over the blocks keeps, per register pair, the symbols it may hold.
-
-Makes functions of the model from raw ones: padding cut, branches, blocks, loops and calls.
 """
 
 from __future__ import annotations

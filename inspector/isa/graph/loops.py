@@ -1,18 +1,14 @@
-"""Loops of a flow graph, without recursion and in near-linear time.
+"""Loops and dominators of a flow graph, without recursion and in near-linear time.
 
-Works on plain adjacency lists. The nesting of natural loops is computed with a
-union-find over collapsed inner loops, after Havlak (TOPLAS 1997), restricted to natural loops.
+Works on plain adjacency lists (`successors[i]` are the nodes that follow node `i`), so that tests
+can pass any graph. Dominators are computed by the algorithm of Lengauer and Tarjan (TOPLAS 1979,
+with path compression), the nesting of natural loops with a union-find over collapsed inner loops,
+after Havlak (TOPLAS 1997).
 
 Hand-written kernels jump into the middle of their loops. Such a cycle has no header that dominates
 it, so it is no natural loop, but it is a strongly connected component of the flow graph. All blocks
 of the component count as one loop: which of its cycles is the inner one depends on where control
 entered it.
-
-Dominators of a flow graph, without recursion and in near-linear time.
-
-Works on plain adjacency lists (`successors[i]` are the nodes that follow node `i`), so that tests
-can pass any graph. The algorithm is Lengauer and Tarjan's (TOPLAS 1979, the variant with path
-compression).
 """
 
 from __future__ import annotations

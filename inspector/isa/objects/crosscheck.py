@@ -1,10 +1,10 @@
-"""Joins and compares two statements of one kernel's resources.
+"""Statements of one kernel's resources, joined and compared: metadata note, kernel descriptor,
+assembly.
 
 `join` takes a code object's metadata note and kernel descriptor, `compare` the figures of an
 assembly text and of the code object made from it.
 
-The kernel descriptor: the 64 bytes that the hardware is programmed from when a kernel starts.
-
+The kernel descriptor is the 64 bytes that the hardware is programmed from when a kernel starts.
 Layout: `AMDHSAKernelDescriptor.h` of LLVM and "User Guide for AMDGPU Backend", "Kernel Descriptor".
 """
 

@@ -1,13 +1,12 @@
-"""Disassembly of code objects in the form of `llvm-objdump -d`.
+"""Disassembly of code objects, and of machine words in an assembly text, in the form of
+`llvm-objdump -d`.
 
 Two tools can do it: LLVM's library in the wheel `rocm-llvm-python` (the extra `kinspect[disasm]`,
 no ROCm needed), and any `llvm-objdump` with the AMDGPU target. The wheel comes first where it is
 installed, since it was installed for this; a tool that does not know the target, or fails, gives
 way to the next one.
 
-Disassembles machine words that stand in an assembly text.
-
-The words are put into an object file of their own, for the disassemblers of `disasm`.
+Words of a text are put into an object file of their own.
 """
 
 from __future__ import annotations

@@ -5,11 +5,10 @@ instructions. Only paths count on which the wait completes the operation: at lea
 same order were raised after it, and no wait on the path completed it before. (In a pipelined loop
 the load just above a wait may be the one that the *next* iteration waits for.)
 
-The value that each counter may have after each instruction, over all paths.
-
-A counter rises with every operation that it counts, and a wait for n lets it fall to n. How fast it
-falls by itself is not known, so its count is the most over all paths: what a wait at that place
-would have to expect. In a loop that never waits that is its largest value, where issue stalls.
+The values that each counter may have after an instruction are worked out over all paths as well: a
+counter rises with every operation that it counts, and a wait for n lets it fall to n. How fast it
+falls by itself is not known, so its count is the most: what a wait at that place would have to
+expect. In a loop that never waits that is its largest value, where issue stalls.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Accesses of LDS as they are met on a way through a kernel: bytes, waves, and how long they last.
+"""Waves and their accesses of LDS, as they are met on a way through a kernel: bytes, and how long
+they last.
 
 An access lasts from its issue to the wait that covers it. Barriers are counted for each wave: it is
 in the span of all barriers from the number that the wave had waited for at the issue to the number
 that it had signalled at the end. Two accesses of different waves are in order where one's span
 begins behind the other's end.
-
-Waves that stand at the same place, and what is known of their registers.
 """
 
 from __future__ import annotations

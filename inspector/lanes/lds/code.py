@@ -1,9 +1,9 @@
-"""The part of a kernel that its LDS addresses depend on, and what is known while it is carried out.
+"""Ways through the part of a kernel that its LDS addresses depend on, and what is known while it is
+carried out.
 
-Arguments, values in memory and workgroup numbers are not; whatever is computed from them is not
-either. A mask of lanes that comes of them hides which lanes do what, until the lanes meet again.
-
-Ways through a kernel: what stands in its blocks, and how often its loops go round.
+Arguments, values in memory and workgroup numbers are not known; whatever is computed from them is
+not either. A mask of lanes that comes of them hides which lanes do what, until the lanes meet
+again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Attributes a profiler's measurements to the lines of a kernel's assembly.
+"""Attributes a profiler's measurements to the lines of a kernel's assembly, by address, order or
+text, and adds them up.
 
 Totals are kept: measurements without a line are listed with their samples and cycles. They are
 neither dropped nor spread over the lines that they may belong to.
-
-Sums of measurements: of a line, or of a place without a line. Finds the instruction of the assembly
-that a recorded place means: by address, order or text.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Reads dispatches from CSV rows of any profiler.
+"""Reads dispatches and counter values from CSV rows of any profiler.
 
 A recording of ten million dispatches has a few hundred shapes. The cells of a row that make up its
-shape are therefore looked up as one key of texts; only the other cells are converted.
-
-Reads counter values from CSV: long tables, a row per dispatch and counter, and wide ones.
+shape are therefore looked up as one key of texts; only the other cells are converted. Counters come
+in long tables, a row per dispatch and counter, and in wide ones.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Rows of profilers' CSV files, as Python's csv module reads them, with columns by our own names.
+"""Rows of profilers' CSV files, as Python's csv module reads them, under our own names of columns.
 
 Profilers are killed while they write, and files are copied, cut and edited: a row that is not as
 its header says is counted and left out, and the line of the first such row is kept.
 
-Columns of profilers' CSV files: what all versions call them, and the numbers in their cells. Tables
-in a profiler's CSV files that hold no dispatches: statistics of kernels, and copies.
+Columns have other names in each version. Tables that hold no dispatches, statistics of kernels and
+copies, are told from the others by them.
 """
 
 from __future__ import annotations

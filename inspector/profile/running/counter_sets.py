@@ -1,6 +1,5 @@
-"""Reads the counters that the user asks for: named sets (`sets.yaml`), and names of counters.
-
-Distributes groups of counters over passes that each fit the hardware.
+"""The counters that the user asks for, by named sets (`sets.yaml`) or names, and the passes of the
+program that record them.
 
 Each pass runs the whole program once, so that there should be few. A block of the hardware counts
 a limited number of counters at a time; a derived counter needs its operands, which the counters of

@@ -1,6 +1,5 @@
-"""`kinspect-run.json`: what was run, written at the start and after every pass.
-
-Reads the recording of a run: its passes as the manifest names them, with their errors.
+"""`kinspect-run.json` says what was run, from the start and after every pass; the recording of a
+run is read by it.
 """
 
 from __future__ import annotations

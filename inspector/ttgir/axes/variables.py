@@ -1,10 +1,15 @@
-"""The values of a TTGIR file that are variables of the source.
+"""Values of a TTGIR file in the terms of the source: those that are its variables by name, the
+others as expressions.
 
-The name of a value is that of the variable whose statement it comes from, and does not tell which
-part of the statement it is. Positions do: an expression begins no later than any of its parts. So a
-value is the variable only if no value of that name begins before it on its line, and no user of it
-begins before it. Values that the compiler adds to a loop have the loop's position, and the name of
-the loop's first result; they are no variables either.
+Recent versions of Triton name every value of a statement after the variable that the statement
+assigns: in `acc += tl.dot(tl.load(p, mask=k + rk < K), b)` the sum `k + rk` is called `acc`, too.
+Older versions number values. Arguments keep their names, or their numbers.
+
+The name alone does not tell which part of a statement a value is. Positions do: an expression
+begins no later than any of its parts. So a value is the variable only if no value of that name
+begins before it on its line, and no user of it begins before it. Values that the compiler adds to a
+loop have the loop's position, and the name of the loop's first result; they are no variables
+either.
 
 Lowering splits and recombines sums, so that the value of a statement may be gone and a part of it
 left. The TTIR, which still has the value, tells its operation; without TTIR no value is taken for a
@@ -12,13 +17,6 @@ variable.
 
 A range (`tl.arange`) gets no name: Triton merges equal ranges, and the remaining name may be
 another variable's.
-
-Values of a TTGIR file in the terms of the source, as far as the file has them.
-
-Recent versions of Triton name every value of a statement after the variable that the statement
-assigns: in `acc += tl.dot(tl.load(p, mask=k + rk < K), b)` the sum `k + rk` is called `acc`, too.
-`variables.py` determines the values that are the variable itself; the others are written as
-expressions. Older versions number values. Arguments keep their names, or their numbers.
 """
 
 from __future__ import annotations

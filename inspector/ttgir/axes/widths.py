@@ -1,11 +1,10 @@
-"""The width of accesses of operations that move tiles, and the limits that each fact sets.
+"""Operations that move tiles between memory, LDS and registers: the width of their accesses, and
+the limits that each fact sets.
 
 Widths follow the rules by which Triton lowers such operations. For global memory: the elements that
 a lane holds side by side along its layout's fastest dimension, that are adjacent in memory, that
 the alignment allows and that share a mask bit, up to 128 bits. For LDS: the elements of a lane
 that lie side by side in the buffer.
-
-Operations that move tiles between memory, LDS and registers.
 """
 
 from __future__ import annotations

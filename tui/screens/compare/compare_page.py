@@ -1,7 +1,6 @@
 """The page that compares two kernels: verdict, changes, the hot loops' scorecards and code.
 
-The list in which the user chooses the two kernels to compare. The list in which the user chooses
-the two kernels to compare.
+The two kernels are chosen in a list.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
 Aligning thousands of instructions holds the interpreter's lock for tenths of a second, which would
 freeze the screen: large kernels are compared in a child process.
 
-Aligns the code of two hot loops in rows of matching instructions.
-
-Source lines are paired first, as in `inspector.compare.diff`, and then the instructions of each
-pair, whose registers do not matter.
+Of hot loops, source lines are paired first, as in `inspector.compare.diff`, and then the
+instructions of each pair, whose registers do not matter.
 """
 
 from __future__ import annotations

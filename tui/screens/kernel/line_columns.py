@@ -1,6 +1,5 @@
-"""The columns of figures beside a text of the kernel page, as they are drawn.
-
-The columns of figures beside a kernel's texts, and the one by which lines are hot.
+"""The columns of figures beside a text of the kernel page, as they are drawn, and the one by which
+lines are hot.
 """
 
 from __future__ import annotations

@@ -1,10 +1,5 @@
-"""The emulator's counts for the lines of a kernel's texts, as the kernel page shows them.
-
-A profiler's measurements of the lines of a kernel's texts, as the kernel page shows them.
-
-Imported where something was measured: the first page of a file does not wait for it.
-
-What the lines of a kernel's texts cost, measured or emulated, as the kernel page shows it.
+"""What the lines of a kernel's texts cost, measured by a profiler or counted by the emulator, as
+the kernel page shows it.
 
 Imported where something was measured or emulated: the first page of a file does not wait for it.
 """

@@ -1,6 +1,5 @@
-"""The details of the row under the cursor, below the kernels' table.
-
-The status line above the kernels' table.
+"""What stands around the kernels' table: the status line above it, and the details of the row under
+the cursor below.
 """
 
 from __future__ import annotations

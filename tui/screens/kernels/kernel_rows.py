@@ -1,4 +1,6 @@
-"""The filter of the kernels' table: terms, typed after `/`, that a row must all match.
+"""The rows of the kernels' table: those of the session, sorted, folded and filtered by terms.
+
+Terms are typed after `/`, and a row must match all of them:
 
 attn gfx942          words of the name, file, target, configuration or a rule
 sev:error            it has a finding of that severity
@@ -7,8 +9,6 @@ lds>32K              K and M are suffixes for 1024 and 1024²
 arch:gfx95 name:fwd  a word of that part alone (arch, name, file, case, rule)
 is:failed            failed, marked, front, changed
 -softmax             rows that do not match the term
-
-The rows of the kernels' table: those of the session, filtered, sorted and folded.
 """
 
 from __future__ import annotations

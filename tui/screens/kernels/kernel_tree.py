@@ -1,6 +1,5 @@
-"""The leaves of the kernels' table: the session's kernels and failures, each with its figures.
-
-The tree of the kernels' table: targets and configurations folded under kernels; its order.
+"""The tree of the kernels' table: the session's kernels and failures with their figures, targets
+and configurations folded under kernels; its order.
 """
 
 from __future__ import annotations

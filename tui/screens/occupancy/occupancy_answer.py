@@ -1,6 +1,5 @@
-"""The curves of the occupancy page: waves/SIMD over VGPRs and over LDS, and steps along them.
-
-The answer of the occupancy page as text: labelled sentences, and the reachable levels.
+"""The answer of the occupancy page: labelled sentences, the reachable levels, and curves of
+waves/SIMD over VGPRs and over LDS.
 
 Every figure comes from `inspector.metrics.occupancy` and the words from `inspector.explain`, so
 that the page agrees with `kinspect occupancy` and `kinspect analyze`.

@@ -1,6 +1,5 @@
-"""The list of passes: numbers, names, layout conversions, changes, stages and sizes.
-
-A line over the list of passes: the module's size before each, above a band of the stages.
+"""The list of passes (numbers, names, layout conversions, changes, stages, sizes), and a line of
+the module's size over it.
 """
 
 from __future__ import annotations

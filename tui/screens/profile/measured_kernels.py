@@ -1,8 +1,7 @@
-"""The rows of the profile page's table: measured kernels, and their filter.
+"""The table of the profile page: its measured kernels, their filter, their columns as text, and the
+order by a column.
 
 No figure is computed here: each is the recording's or the report's.
-
-The columns of the profile page's table: a row's figures as text, and the order by a column.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""The lower half of the page: one kernel's details or dispatches, the roofline, the recording.
-
-The dispatches of one kernel, in the order in which they began.
+"""The lower half of the page: one kernel's details or dispatches, in the order in which they began,
+the roofline, the recording.
 """
 
 from __future__ import annotations
