@@ -203,6 +203,16 @@ def test_more_findings_than_a_screen_holds_are_counted(small: KernelReport) -> N
     assert "fact 8" in whole
 
 
+def test_what_several_findings_advise_stands_at_the_first(small: KernelReport) -> None:
+    first = replace(small.findings[0], fix="Unroll it.", saves_percent=9.0)
+    other = replace(first, rule="R2", fix="Sort it.", saves_percent=7.0)
+    findings = (first, other, replace(first, message="the same elsewhere", saves_percent=5.0))
+    told = document(Report("t", {}, (replace(small, findings=findings),), ()))
+    shown = "\n".join(line.plain for section in told for line in _lines(section))
+    assert shown.count("Unroll it.") == 1
+    assert shown.index("-9 %") < shown.index("Unroll it.") < shown.index("-7 %")
+
+
 def _lines(section: Section) -> list[Line]:
     return [line for block in section.blocks for line in text.lines_of(block, 100)]
 

@@ -196,12 +196,12 @@ def _items(findings: Sequence[Finding], kernel: KernelReport) -> Items:
 def item(finding: Finding, kernel: KernelReport, shown: Sequence[Finding]) -> Item:
     """A finding: what its cure saves, where, what it is, and what to do.
 
-    A fix that several of those `shown` share is told once.
+    A fix that several of those `shown` share is told at the first.
     """
     mark = view.saving(finding) or _MARKS[finding.severity]
-    last = [one for one in shown if (one.rule, one.fix) == (finding.rule, finding.fix)][-1]
+    first = next(one for one in shown if (one.rule, one.fix) == (finding.rule, finding.fix))
     below = [Span(text) for text in tried_lines(finding)]
-    if finding is last and finding.advice:
+    if finding is first and finding.advice:
         below.append(Span(finding.advice, "weak"))
     return Item(
         Span(mark, "weak" if finding.doubt else finding.severity),
