@@ -13,6 +13,7 @@ import lxml.html
 import pytest
 from kinspect.inspector.cli.main import main
 from kinspect.inspector.explain import view
+from kinspect.inspector.explain.trials_view import findings_summary
 from kinspect.inspector.formats import agent
 from kinspect.inspector.formats.html.kernel import page_kernels
 from kinspect.inspector.formats.html.page import write_report
@@ -385,9 +386,9 @@ def test_formats_tell_savings_and_no_facts(
 def test_a_kernel_with_facts_alone(report: Report) -> None:
     (small,) = report.kernels
     alone = timed(replace(small, findings=(), spills=(), loops=()))
-    told = view.findings_summary(alone)
+    told = findings_summary(alone)
     assert told == "no finding, 1 fact that would save less than 3 %"
-    assert view.findings_summary(replace(alone, leads=())) == view.NOTHING_FOUND
+    assert findings_summary(replace(alone, leads=())) == view.NOTHING_FOUND
 
 
 def test_json(report: Report) -> None:

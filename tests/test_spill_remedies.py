@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from kept_compiles import collect_kept
-from kinspect.inspector.explain.view import findings_summary
+from kinspect.inspector.explain.trials_view import findings_summary
 from kinspect.inspector.model import KernelReport
 from kinspect.inspector.pipeline.analysis import analyze_text
 from kinspect.inspector.pipeline.analysis_options import Context

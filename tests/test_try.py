@@ -1017,6 +1017,36 @@ def test_a_report_tries_options_by_itself(
     assert main(("analyze", str(tmp_path), "--try", "--no-try")) == 2
 
 
+@pytest.mark.parametrize("rules", [(), ("KI016",)])
+def test_a_faster_change_that_no_finding_asks_for_is_told(
+    spilling: tuple[TryRequest, Report], rules: tuple[str, ...]
+) -> None:
+    """Of two waves in place of one, which take half the time here."""
+    request, report = spilling
+    (kernel,) = report.kernels
+    kept = tuple(replace(kernel.findings[0], rule=rule, saves_percent=30.0) for rule in rules)
+    report = replace(report, kernels=(replace(kernel, findings=kept),))
+
+    def work(job: Job) -> TrialOutcome:
+        assert job.variant is not None
+        outcome = run_trial(replace(job, variant=kernel.variant))
+        figures = outcome.figures
+        if job.variant.options["num_warps"] != 2 or figures is None or figures.time_us is None:
+            return outcome
+        halved = replace(figures, time_us=figures.time_us / 2, isa_sha256="other")
+        return replace(outcome, figures=halved)
+
+    few = replace(request, rules=None, first=2)
+    told = with_trials(report, tried(few, report, work).result())
+    assert told.kernels[0].fastest_percent == pytest.approx(50.0, abs=0.1)
+    text = io.StringIO()
+    write_text(told, text)
+    places = [text.getvalue().index(word) for word in ("num_warps 1 → 2: ", *rules)]
+    assert places == sorted(places)
+    asked = replace(request, rules=frozenset({"KI037"}))
+    assert [k.kernel.fastest for k in tried(asked, report, work).result().kernels] in ([], [None])
+
+
 def test_findings_without_options_leave_the_first_places_to_others(
     spilling: tuple[TryRequest, Report],
 ) -> None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ..compare.trials.trial_results import TrialRun
 
 _FEW = 2
-"""Findings for which cures are tried without being asked."""
+"""Findings for which cures are tried without being asked; then other waves and stages are."""
 SORTS = ("worst", "time", "name", "vgpr", "occupancy", "spills", "lds")
 
 
@@ -76,7 +76,7 @@ def analyze(
         "--try",
     ),
     no_try: bool = option(
-        "Try no change; else options for two findings of the worst kernel, 2 s at most."
+        "Try no change; else a few options of the slowest kernel, 2 s at most."
     ),
     try_budget: float = option(
         "Seconds that --try may take.",
@@ -175,17 +175,22 @@ def _with_trials(request: Request, report: Report, budget: float) -> tuple[Repor
 
 
 def _with_few_trials(request: Request, report: Report) -> tuple[Report, bool]:
-    """Compiles options for the first findings of the kernel that takes longest."""
+    """Compiles a few options for the kernel that takes longest, of those with findings if any.
+
+    Of an autotuner's configurations the fastest counts.
+    """
+    from ..explain import view
+
     timed = [
-        (kernel.time.us, kernel)
-        for kernel in report.kernels
-        if kernel.findings and kernel.time is not None and kernel.variant is not None
+        kernel
+        for kernel, *_ in view.of_autotuners(report.kernels)
+        if kernel.time is not None and kernel.variant is not None
     ]
     if not timed:
         return report, False
     from ..compare.trials.trial_run import with_trials
 
-    _, longest = max(timed, key=lambda pair: pair[0])
+    longest = max(timed, key=lambda one: (bool(one.findings), view.time_of_launches(one)))
     worst = replace(report, kernels=(longest,), errors=(), notes=())
     trials, interrupted = _tried(request, worst, limits.FEW_TRY_SECONDS, first=_FEW)
     return with_trials(report, trials), interrupted

@@ -194,24 +194,6 @@ def spills_in_hot_loops(kernel: KernelReport) -> int:
     )
 
 
-def findings_summary(kernel: KernelReport) -> str:
-    """The numbers of findings by severity, or that there are none.
-
-    Spills in hot loops without a known remedy produce no finding, and code that was not read none.
-    """
-    findings = kernel.findings
-    if not findings and kernel.unread:
-        return "no finding in what was read"
-    if not findings:
-        spills = spills_in_hot_loops(kernel)
-        if spills:
-            return NO_REMEDY.format(spills=spills)
-        if kernel.time is None:
-            return "no finding, and no time is known"
-        return f"no finding, {leads_summary(kernel)}" if kernel.leads else NOTHING_FOUND
-    return f"{plural(len(findings), 'finding')} ({severities(f.severity for f in findings)})"
-
-
 def severities(graded: Iterable[str]) -> str:
     """`1 error, 2 warnings`, or `no findings`."""
     counts = Counter(graded)

@@ -17,8 +17,8 @@ from ..base.long_names import with_short_names
 from ..base.printable import printable_line
 from ..base.streams import no_commands
 from ..compare.trials.planning import findings_to_try
-from ..explain import items, loop_view, occupancy_view, time_view, view
-from ..explain.trials_view import tried_lines
+from ..explain import items, loop_view, occupancy_view, time_view, trials_view, view
+from ..explain.trials_view import outcome_text, tried_lines
 from ..lint.lint_results import CheckedKernel
 from ..model import (
     Change,
@@ -284,11 +284,13 @@ def _kernel(
         budget.takes(parts)
         yield from parts
     if not kernel.findings:
-        yield f"findings none: {view.findings_summary(kernel)}"
+        yield f"findings none: {trials_view.findings_summary(kernel)}"
     yield from commands
     findings = [(finding, finding.message) for finding in kernel.findings]
     shown = findings if whole else findings[:MOST_FINDINGS]
     yield from finding_blocks(shown, subject, short, budget, calls, to_try)
+    if (fastest := kernel.fastest) is not None and kernel.findings:
+        yield f"faster {applied(fastest.change, subject)}: {outcome_text(fastest)}"
     if kernel.time is not None and subject.is_compiled:
         yield f"try {calls.try_cures(subject)}"
     if not whole:

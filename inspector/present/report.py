@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final, TextIO
 
-from ..explain import occupancy_view, time_view, view
+from ..explain import occupancy_view, time_view, trials_view, view
 from ..model import ErrorRecord, KernelReport, Report, int_of, value_of
 from . import kernel as of_kernel
 from . import markdown, text
@@ -118,12 +118,15 @@ def _to_gain(kernel: KernelReport) -> float:
     if first is not None and first.severity == "error":
         return math.inf
     percent = first.gain_percent if first is not None else None
-    return view.time_of_launches(kernel) * (percent or 0.0)
+    return view.time_of_launches(kernel) * max(percent or 0.0, kernel.fastest_percent)
 
 
 def _first_change(kernel: KernelReport) -> str:
-    """The finding to begin with: `-27 % KI054`."""
+    """The finding to begin with: `-27 % KI054`, or what was tried and saves more."""
     first = next(iter(kernel.findings), None)
+    percent = kernel.fastest_percent
+    if kernel.fastest is not None and (first is None or not of_kernel.is_before(first, percent)):
+        return f"-{percent:.0f} % {trials_view.changes_text(kernel.fastest.change)}"
     if first is None:
         return "none"
     return f"{view.saving(first) or first.severity} {first.rule}"

@@ -249,8 +249,11 @@ class KernelTrialsProgress:
         )
         rows = [self._row(number, trials[number]) for number in numbers]
         rows.sort(key=lambda row: merit(Tried(row.change, bool(row.cures), row.figures)))
+        asked = {number for tried in self.findings.values() for number in tried}
+        others = (trials[n] for n in numbers if n not in asked)
+        fastest = next((trial for trial in others if trial.front and trial.helped), None)
         return KernelTrials(
-            kernel=replace(self.kernel, findings=tuple(in_order(findings))),
+            kernel=replace(self.kernel, findings=tuple(in_order(findings)), fastest=fastest),
             metrics=as_metrics(own),
             rows=(TrialRow((), unchanged, (), own, from_store=True), *rows),
             without_candidates=tuple(

@@ -213,18 +213,18 @@ class Trials:
                 if first is None:
                     progress.plan(index, changes)
                 elif len(progress.findings) < first:
-                    cheap = [c for c in changes if not point_of(kernel, c, self._run)]
+                    cheap = [c for c in changes if self._is_tried(kernel, c)]
                     if cheap:
                         progress.plan(index, cheap)
-            if self._is_open and kernel.time is not None:
-                progress.plan_unasked([*candidates.neighbours()])
+            if kernel.time is not None and self._request.rules is None:
+                neighbours = candidates.neighbours()
+                progress.plan_unasked([c for c in neighbours if self._is_tried(kernel, c)])
             if progress.findings or progress.planned:
                 self._kernels.append(progress)
 
-    @property
-    def _is_open(self) -> bool:
-        """Whether more is tried than what some findings ask for."""
-        return self._request.first is None and self._request.rules is None
+    def _is_tried(self, kernel: KernelReport, changes: tuple[Change, ...]) -> bool:
+        """Whether changes are tried: of a few, those alone that the captured TTIR serves."""
+        return self._request.first is None or not point_of(kernel, changes, self._run)
 
     def _plan_hip(self) -> None:
         """Makes the changes to try for kernels of HIP sources, whatever their findings are."""

@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 from ...base.long_names import shortened
 from ...base.version import VERSION
-from ...explain import loop_view, profile_view, quantities, view
+from ...explain import loop_view, profile_view, quantities, trials_view, view
 from ...model import ErrorRecord, Report, int_of, number_of, value_of
 from ...model.recording import KernelProfile, Profile
 from ...profile.figures import executed
@@ -83,7 +83,7 @@ def _row(drawn: PageKernel, anchor: str) -> dict[str, str]:
         "waves": view.show(value_of(m, "occupancy.waves_per_eu")),
         "limiter": view.show(value_of(m, "occupancy.limiter")),
         "full_waits": str(view.count(main.metrics, "full_wait")) if main is not None else "–",
-        "findings": view.findings_summary(kernel),
+        "findings": trials_view.findings_summary(kernel),
     }
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ....inspector.explain import lds_map, loop_view, registers_view, time_view, view
+from ....inspector.explain import lds_map, loop_view, registers_view, time_view, trials_view, view
 from ....inspector.model import Access, Finding, KernelReport, LoopReport, RegisterPressure, WaitOp
 from ...widgets.scorecard import Card, CardBlock, CardFact
 from .pane_text import SIGNS
@@ -150,7 +150,7 @@ def facts_of(
             facts.append(CardFact("live", live))
     facts += [fact for access in accesses if not access.reason for fact in _width(access)]
     if not findings:
-        facts.append(CardFact("", f"{view.findings_summary(report)} in the kernel", "dim"))
+        facts.append(CardFact("", f"{trials_view.findings_summary(report)} in the kernel", "dim"))
     return CardBlock("This line", tuple(facts))
 
 

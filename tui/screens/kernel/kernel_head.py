@@ -10,7 +10,7 @@ from rich.text import Text
 from textual.events import Resize
 from textual.strip import Strip
 
-from ....inspector.explain import loop_view, time_view, view
+from ....inspector.explain import loop_view, time_view, trials_view, view
 from ....inspector.model import Finding, KernelReport, number_of
 from ....inspector.present import document
 from ....inspector.present import kernel as present
@@ -92,7 +92,7 @@ def _changes(kernel: KernelReport) -> Iterator[HeadRow]:
     """
     findings = sorted(kernel.findings, key=lambda finding: finding.is_refuted)
     if not findings:
-        yield HeadRow(1, "", document.words(view.findings_summary(kernel), "weak"))
+        yield HeadRow(1, "", document.words(trials_view.findings_summary(kernel), "weak"))
     for finding, label, rank in zip(findings, ("worst", "next"), (1, 8), strict=False):
         item = present.item(finding, kernel, kernel.findings)
         sign = f"{SIGNS[finding.severity]} {view.saving(finding)}".rstrip()

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.text import Text
 
 from ....inspector.capture.targets import SUFFIXES
-from ....inspector.explain import occupancy_view, view
+from ....inspector.explain import occupancy_view, trials_view, view
 from ....inspector.explain.view import plural
 from ....inspector.model import ErrorRecord, Finding, KernelReport
 from ...session import Session, SessionKernel
@@ -126,7 +126,7 @@ class Detail(PartedWidget):
 
     def _findings(self, report: KernelReport) -> list[Text]:
         if not report.findings:
-            return [self._text(("dim", view.findings_summary(report)))]
+            return [self._text(("dim", trials_view.findings_summary(report)))]
         return [self._finding(finding) for finding in report.findings[:_MAX_FINDINGS]]
 
     def _finding(self, finding: Finding) -> Text:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ....inspector.explain import loop_view, occupancy_view, profile_view, quantities, view
+from ....inspector.explain import (
+    loop_view,
+    occupancy_view,
+    profile_view,
+    quantities,
+    trials_view,
+    view,
+)
 from ....inspector.model import ErrorRecord, KernelReport, Metric
 from ....inspector.model.recording import NO_CODE, KernelProfile, Part, Profile
 from ....inspector.present import profile as present
@@ -90,7 +97,7 @@ def _static(report: KernelReport) -> Iterator[str]:
         if share := main.metrics.get("measured.stall_share"):
             yield f"measured: {quantities.scaled(share.value)} {share.unit} of the kernel's stalls"
     yield from occupancy_view.occupancy_lines(report)
-    yield view.findings_summary(report)
+    yield trials_view.findings_summary(report)
 
 
 def of_report(report: KernelReport) -> Iterator[Section]:
