@@ -75,9 +75,7 @@ def analyze(
         "Compile the changes that findings suggest, and report their effect (see `kinspect try`).",
         "--try",
     ),
-    no_try: bool = option(
-        "Try no change; else a few options of the slowest kernel, 2 s at most."
-    ),
+    no_try: bool = option("Try no change; else a few options of the slowest kernel, 2 s at most."),
     try_budget: float = option(
         "Seconds that --try may take.",
         type=Amount(0),

@@ -20,10 +20,10 @@ from .json_write import finding_fields, heading, loop_fields, plain, variant_fie
 
 FIELDS = (
     *("id", "name", "arch", "source", "metrics", "loops", "main_loop", "findings", "leads"),
-    *("notes", "unread", "time", "no_time"),
+    *("fastest", "notes", "unread", "time", "no_time"),
 )
 """A kernel's keys, beside parts of its `variant` and what is `left_out`."""
-OPTIONAL_FIELDS = frozenset(("leads", "unread", "time", "no_time", "left_out"))
+OPTIONAL_FIELDS = frozenset(("leads", "fastest", "unread", "time", "no_time", "left_out"))
 """Those of them that are not there where they are empty."""
 COUNTS = ("loops", "metrics_of_loops", "findings", "leads", "notes")
 """Of what `left_out` says how many are missing."""
@@ -97,6 +97,8 @@ def kernel_dict(kernel: KernelReport) -> dict[str, Any]:
     }
     if kernel.no_time:
         fields["no_time"] = kernel.no_time
+    if kernel.fastest is not None:
+        fields["fastest"] = plain(kernel.fastest)
     if kernel.time is not None:
         time = plain(replace(kernel.time, lines=kernel.time.lines[:_MOST_TIME_LINES]))
         left_out_of = LEFT_OUT_OF[KernelTime]
