@@ -123,6 +123,6 @@ def test_the_loop_repairs_a_script(tmp_path: Path) -> None:
     script = SEEDED / "02_split_k_gemm.py"
     repair = repaired(script, tmp_path)
     assert repair.first == "KI042"
-    assert repair.changes == ["num_warps=4"]
+    assert repair.changes == ["num_warps=4", "SPLIT_K=64"]  # 128 parts read past the end of K
     assert repair.script.parent == tmp_path
     assert CHECKS[script.stem].repaired(compiled(repair.script))

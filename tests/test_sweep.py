@@ -17,9 +17,9 @@ from kinspect.inspector.capture.options import CaptureOptions
 from kinspect.inspector.capture.script import capture_script
 from kinspect.inspector.capture.sweep_axes import BACKEND_ONLY, Axis, axes_of
 from kinspect.inspector.compare.sweep.sweeping import SweepRequest, collect, run_point
-from kinspect.inspector.compare.sweep.swept_points import Sweep
+from kinspect.inspector.compare.sweep.swept_points import PointResult, Sweep
 from kinspect.inspector.compile.pool import Compiler, CompileSettings
-from kinspect.inspector.pipeline.jobs import Request
+from kinspect.inspector.pipeline.jobs import Request, request_for, timing
 from msgspec.structs import replace
 
 pytest.importorskip("triton")
@@ -247,6 +247,43 @@ def test_axes_of_an_autotuned_script_replace_one_configuration(script: Path) -> 
     assert "EVEN" in table.names  # the heuristic saw each value: 384 is a multiple of 64 only
     assert [v["EVEN"] for v in values(found)] == [True, True, False, False]
     assert all(row.figures is not None for row in found.rows)
+
+
+PARTS = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def add_up(x, y, BLOCK: tl.constexpr, SPLIT: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at))
+
+x, y = (torch.empty(1 << 20, device="cuda") for _ in range(2))
+add_up[lambda meta: (meta["SPLIT"],)](x, y, BLOCK=256, SPLIT=4096)
+"""
+
+
+def test_points_that_access_what_is_not_passed_have_no_time(tmp_path: Path) -> None:
+    """Where all do, they are compared all the same: the launch is the user's own."""
+    pytest.importorskip("torch")
+    path = tmp_path / "parts.py"
+    path.write_text(PARTS)
+    told = {
+        values: [
+            (row.figures.time_us is not None, row.figures.no_time)
+            for row in timed_rows(path, f"SPLIT={values}")
+            if row.figures is not None
+        ]
+        for values in ("2048,4096,65536", "32768,65536")
+    }
+    outside = "parts.py:7 accesses memory outside of all arguments"
+    assert told["2048,4096,65536"] == [(True, None), (True, None), (False, outside)]
+    assert told["32768,65536"] == [(True, None), (True, None)]
+
+
+def timed_rows(path: Path, *settings: str) -> list[PointResult]:
+    run = request_for((str(path),), archs=("gfx942",), jobs=2, analysis=timing())
+    (table,) = collect(SweepRequest(run, axes_of(settings))).tables
+    return [line.row for line in table.lines]
 
 
 def test_the_files_own_configurations(script: Path) -> None:

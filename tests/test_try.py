@@ -1017,6 +1017,20 @@ def test_a_report_tries_options_by_itself(
     assert main(("analyze", str(tmp_path), "--try", "--no-try")) == 2
 
 
+def test_a_change_that_accesses_what_is_not_passed_has_no_time(
+    spilling: tuple[TryRequest, Report],
+) -> None:
+    def work(job: Job) -> TrialOutcome:
+        outcome = run_trial(job)
+        figures = outcome.figures
+        return replace(outcome, figures=figures and replace(figures, outside="k.py:9 reads beyond"))
+
+    for trial in outcomes(tried(*spilling, work), "KI037").values():
+        assert trial.time is None
+        assert trial.no_time == "k.py:9 reads beyond"
+        assert not trial.helped
+
+
 @pytest.mark.parametrize("rules", [(), ("KI016",)])
 def test_a_faster_change_that_no_finding_asks_for_is_told(
     spilling: tuple[TryRequest, Report], rules: tuple[str, ...]

@@ -157,6 +157,8 @@ class KernelTime(Struct, frozen=True, kw_only=True):
             in reports of older versions.
         peak_mhz: the product's peak clock, from which `mhz` follows; None where `mhz` was stated,
             and in reports of older versions.
+        outside: the first access of memory outside of all arguments, with which the time is that
+            of no real launch; empty without one.
     """
 
     us: Positive
@@ -180,6 +182,7 @@ class KernelTime(Struct, frozen=True, kw_only=True):
     goes_by_made_up: tuple[str, ...] = ()
     memory_bytes: Count | None = None
     peak_mhz: Positive | None = None
+    outside: str = ""
 
 
 Removed = Literal[

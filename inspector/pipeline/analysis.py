@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..lint.rule import Pack
     from .timing import LaunchPrice
 
-ANALYSIS_VERSION = 54
+ANALYSIS_VERSION = 55
 """Raised whenever a figure of an unchanged input would change."""
 MOST_INSTRUCTIONS = 100_000
 """Of one file's kernels, up to which lanes' addresses and races are worked out, at 75 µs each."""

@@ -217,12 +217,13 @@ def _launch_time(
     price = LaunchPrice(timing, now)
     assumed = (f"made-up {', '.join(made_up)} values",) if made_up else ()
     time = _kernel_time(timing, found, now, options, assumed)
-    time = replace(time, goes_by_made_up=_guessed(timing, buffers, made_up))
+    guessed = _guessed(timing, buffers, made_up)
+    time = replace(time, goes_by_made_up=guessed, outside=_outside(timing))
     if options.warm and timing.can_be_warm and found.waits_for_memory >= _LEAST_WARM:
         warm = price.warm_part()
         if warm <= 1 - _LEAST_WARM:
             time = replace(time, warm_us=round(warm * now.us, 3))
-    notes = (*_on_outside(timing), *_on_uneven(timing), *_on_last(timing, now))
+    notes = (*_on_outside(time, timing), *_on_uneven(timing), *_on_last(timing, now))
     of_cures = price if options.prices else None
     return _Found(time, loop_times(timing, found, now), "", of_cures, notes)
 
@@ -238,15 +239,22 @@ def _guessed(timing: Timing, buffers: Sequence[Buffer], made_up: Sequence[str]) 
     return tuple(dtype for dtype in made_up if "float" not in dtype and dtype in deciding)
 
 
-def _on_outside(timing: Timing) -> tuple[str, ...]:
+def _outside(timing: Timing) -> str:
+    """As of `KernelTime.outside`."""
+    if timing.outside is None:
+        return ""
+    instruction = timing.function.instructions[timing.outside.site]
+    where = place(instruction.loc) if instruction.loc else f"code line {instruction.line}"
+    return f"{where} accesses memory outside of all arguments"
+
+
+def _on_outside(time: KernelTime, timing: Timing) -> tuple[str, ...]:
     """The note on a launch that accesses what it does not pass."""
     if timing.outside is None:
         return ()
-    instruction = timing.function.instructions[timing.outside.site]
-    where = place(instruction.loc) if instruction.loc else f"code line {instruction.line}"
     return (
-        f"{where} accesses memory outside of all arguments ({timing.outside.detail}): check grid"
-        " and sizes, the time is that of no real launch",
+        f"{time.outside} ({timing.outside.detail}): check grid and sizes, the time is that of no"
+        " real launch",
     )
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ...model import KernelReport, LoopReport, Metric, int_of, number_of, text_of
 
-FORMAT = 6
+FORMAT = 7
 """Raised when figures of an unchanged report would change."""
 
 Work = Literal["mac", "element"]
@@ -30,6 +30,7 @@ class Figures(Struct, frozen=True):
     `cannot_launch` says why not even one workgroup fits; None where one does, or that is unknown.
     `no_time` says why the time is not known; None where it is, or nobody asked.
     `memory_bytes` are those that the launch moves, by which it may do other work than another.
+    `outside` is the access of memory outside of all arguments, as of `KernelTime`; None without.
     """
 
     time_us: float | None = None
@@ -59,6 +60,7 @@ class Figures(Struct, frozen=True):
     isa_sha256: str | None = None
     memory_bytes: float | None = None
     no_time: str | None = None
+    outside: str | None = None
 
 
 class FigureColumn(Struct, frozen=True):
@@ -189,6 +191,7 @@ def figures_of(report: KernelReport, loop_id: str | None = None) -> Figures:
         time_us=report.time.us if report.time is not None else None,
         memory_bytes=report.time.memory_bytes if report.time is not None else None,
         no_time=report.no_time or None,
+        outside=(report.time.outside or None) if report.time is not None else None,
         vgprs=int_of(m, "vgpr_count"),
         agprs=int_of(m, "agpr_count"),
         sgprs=int_of(m, "sgpr_count"),

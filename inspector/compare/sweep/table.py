@@ -153,6 +153,7 @@ def _types(variant: Variant) -> tuple[str, ...]:
 
 def _table(rows: Sequence[PointResult], axes: Sequence[Axis]) -> SweepTable:
     """Returns the table of the points of one specialisation, numbered in their order."""
+    rows = _of_real_launches(rows)
     point = rows[0].point
     variant = point.variant
     figures = [row.figures for row in rows]
@@ -182,6 +183,19 @@ def _table(rows: Sequence[PointResult], axes: Sequence[Axis]) -> SweepTable:
         lines=lines,
         objectives=objectives,
     )
+
+
+def _of_real_launches(rows: Sequence[PointResult]) -> list[PointResult]:
+    """The points, without times of those that read beyond their arguments where others do not."""
+    timed = [row.figures for row in rows if row.figures and row.figures.time_us is not None]
+    if all(figures.outside for figures in timed):
+        return list(rows)
+    return [
+        replace(row, figures=replace(row.figures, time_us=None, no_time=row.figures.outside))
+        if row.figures is not None and row.figures.outside
+        else row
+        for row in rows
+    ]
 
 
 def _same_code(rows: Sequence[PointResult]) -> list[int | None]:

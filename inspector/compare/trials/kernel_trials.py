@@ -178,6 +178,10 @@ class KernelTrialsProgress:
         self.waiting.discard(number)
         self._outcomes[number] = outcome
         figures, own = outcome.figures, self._figures.memory_bytes
+        if figures is not None and figures.outside and not self._figures.outside:
+            self._outcomes[number] = replace(outcome, figures=replace(figures, time_us=None))
+            self.does_other_work(number, figures.outside)
+            return
         sets_macro = any(change.kind == "macro" for change in self.changes[number])
         if figures is None or not (sets_macro and figures.memory_bytes and own):
             return

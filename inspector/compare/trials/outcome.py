@@ -30,7 +30,7 @@ from .candidates import loop_of
 if TYPE_CHECKING:
     from ...compile.pool import Compiler
 
-FORMAT = 3
+FORMAT = 4
 """Raised when the outcome of an unchanged compile would change."""
 _OVERLAP = 0.25
 """Share of their source lines that two loops have in common at least to count as one."""
