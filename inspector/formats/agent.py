@@ -17,8 +17,8 @@ from ..base.long_names import with_short_names
 from ..base.printable import printable_line
 from ..base.streams import no_commands
 from ..compare.trials.planning import findings_to_try
-from ..explain import items, loop_view, occupancy_view, time_view, trials_view, view
-from ..explain.trials_view import outcome_text, tried_lines
+from ..explain import items, loop_view, occupancy_view, time_view, view
+from ..explain.trials_view import findings_summary, outcome_text, tried_lines
 from ..lint.lint_results import CheckedKernel
 from ..model import (
     Change,
@@ -284,7 +284,7 @@ def _kernel(
         budget.takes(parts)
         yield from parts
     if not kernel.findings:
-        yield f"findings none: {trials_view.findings_summary(kernel)}"
+        yield f"findings none: {findings_summary(kernel)}"
     yield from commands
     findings = [(finding, finding.message) for finding in kernel.findings]
     shown = findings if whole else findings[:MOST_FINDINGS]

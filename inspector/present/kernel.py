@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from ..explain import loop_view, occupancy_view, registers_view, time_view, trials_view, view
+from ..explain import loop_view, occupancy_view, registers_view, time_view, view
 from ..explain.emulated_view import emulated_lines
 from ..explain.lds_map import map_lines
 from ..explain.quantities import scaled
-from ..explain.trials_view import tried_lines
+from ..explain.trials_view import fastest_text, findings_summary, tried_lines
+from ..lint.ranking import place_in_order, rank
 from ..model import Finding, KernelReport, MemoryOp, SpillSlot, int_of, value_of
 from ..profile.placing.stalls import Stall, stalls
 from .document import (
@@ -176,7 +177,7 @@ def _findings(kernel: KernelReport, *, every: bool, whole: bool) -> Iterator[Blo
     if shown:
         yield _items(shown, kernel)
     elif int_of(kernel.metrics, "instruction_count") is not None:
-        yield Paragraph(words(trials_view.findings_summary(kernel), "strong"))
+        yield Paragraph(words(findings_summary(kernel), "strong"))
         if kernel.time is not None and (costs := time_view.could_save(kernel.time)):
             yield Paragraph(words(f"worth looking for: {costs}"))
     if len(shown) < len(findings):
@@ -194,14 +195,14 @@ def _items(findings: Sequence[Finding], kernel: KernelReport) -> Items:
     if kernel.fastest is not None and findings is not kernel.leads:
         place = sum(is_before(finding, kernel.fastest_percent) for finding in findings)
         mark = Span(f"-{kernel.fastest_percent:.0f} %", "info")
-        told = f"tried, and no finding asks for it: {trials_view.fastest_text(kernel.fastest)}"
+        told = f"tried, and no finding asks for it: {fastest_text(kernel.fastest)}"
         items.insert(place, Item(mark, "", told))
     return Items(tuple(items))
 
 
 def is_before(finding: Finding, percent: float) -> bool:
     """Whether a finding is told before a change that saves so many percent of the launch."""
-    return finding.severity == "error" or (finding.gain_percent or 0.0) >= percent
+    return rank(finding) <= place_in_order("info", percent)
 
 
 def item(finding: Finding, kernel: KernelReport, shown: Sequence[Finding]) -> Item:

@@ -176,23 +176,24 @@ class KernelTrialsProgress:
     def done(self, number: int, outcome: TrialOutcome) -> None:
         """Takes the outcome of a change."""
         self.waiting.discard(number)
+        figures = outcome.figures
+        if figures is not None and (reason := self._other_work_of(number, figures)):
+            outcome = replace(outcome, figures=replace(figures, time_us=None))
+            self.does_other_work(number, reason)
         self._outcomes[number] = outcome
-        figures, own = outcome.figures, self._figures.memory_bytes
-        if figures is not None and figures.outside and not self._figures.outside:
-            self._outcomes[number] = replace(outcome, figures=replace(figures, time_us=None))
-            self.does_other_work(number, figures.outside)
-            return
+
+    def _other_work_of(self, number: int, figures: Figures) -> str:
+        """Why the launch of a change does other work by its figures; "" where it does not."""
+        if figures.outside and not self._figures.outside:
+            return figures.outside
         sets_macro = any(change.kind == "macro" for change in self.changes[number])
-        if figures is None or not (sets_macro and figures.memory_bytes and own):
-            return
-        moved = figures.memory_bytes
-        if is_other_work((moved, own)):
-            self._outcomes[number] = replace(outcome, figures=replace(figures, time_us=None))
-            self.does_other_work(
-                number,
-                f"it moves {moved / 1e6:,.3g} MB of memory, not {own / 1e6:,.3g}: let the launch"
-                " follow the macro (KINSPECT_LAUNCH grid=N/TILE)",
-            )
+        moved, own = figures.memory_bytes, self._figures.memory_bytes
+        if not (sets_macro and moved and own and is_other_work((moved, own))):
+            return ""
+        return (
+            f"it moves {moved / 1e6:,.3g} MB of memory, not {own / 1e6:,.3g}: let the launch"
+            " follow the macro (KINSPECT_LAUNCH grid=N/TILE)"
+        )
 
     def fail(self, number: int, reason: str) -> None:
         """Notes that a change could not even be compiled."""
